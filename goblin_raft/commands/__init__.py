@@ -1,0 +1,33 @@
+"""The table of all commands; a family that is not listed here does not exist."""
+
+from __future__ import annotations
+
+from goblin_raft.commands import claims, connection, hashes, keys, server, sorted_sets, strings
+from goblin_raft.errors import StoreError, unknown_command, unknown_subcommand
+from goblin_raft.spec import Command, Family, build_table
+
+FAMILIES: list[Family] = [
+    claims.family,
+    strings.family,
+    keys.family,
+    hashes.family,
+    sorted_sets.family,
+    connection.family,
+    server.family,
+]
+
+# By upper-case name; subcommands by both words, `COMMAND DOCS`.
+TABLE: dict[bytes, Command] = build_table(FAMILIES)
+
+
+def lookup(argv: list[bytes]) -> Command:
+    """The command that a request names, in any case. Raises StoreError."""
+    command = TABLE.get(argv[0]) or TABLE.get(argv[0].upper())
+    if command is None or command.words_of_name > 1:
+        raise StoreError(unknown_command(argv))
+    if command.subcommands and len(argv) > 1:
+        subcommand = command.subcommands.get(argv[1].upper())
+        if subcommand is None:
+            raise StoreError(unknown_subcommand(argv))
+        return subcommand
+    return command

@@ -1,0 +1,1 @@
+"""Consensus: the only place that knows pysyncobj, sockets between nodes, and the log on disk."""

@@ -1,0 +1,228 @@
+"""The engine as the rest of a node sees it: a replica with its sockets, its disk and its timers.
+
+The only place where a replica meets the event loop. Decides when a turn runs, and keeps the two
+rules that `replica.py` states: no turn while a batch is being written, and nothing held is sent
+before it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from goblin_raft.config import Config
+from goblin_raft.consensus.disk import DiskThread
+from goblin_raft.consensus.errors import StartRefused
+from goblin_raft.consensus.log import Batch, Log
+from goblin_raft.consensus.replica import Replica, Sent
+from goblin_raft.consensus.transport import Network
+from goblin_raft.node_view import NodeStatus, PeerStatus
+from goblin_raft.reply import Failure, Reply
+from goblin_raft.state_machine import StateMachine
+
+logger = logging.getLogger(__name__)
+
+FATAL_EXIT_CODE = 70  # EX_SOFTWARE
+DISK_EXIT_CODE = 74  # EX_IOERR
+
+
+def steady_ms() -> float:
+    """A clock that nobody sets and that goes on while the machine sleeps, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock) * 1000
+
+
+def wall_ms() -> int:
+    """The wall clock: for the stamps' companion, and for a start without a leader."""
+    return time.time_ns() // 1_000_000
+
+
+class RaftEngine:
+    """See the module. All methods belong to the event loop's thread."""
+
+    def __init__(self, config: Config, log: Log) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.machine = StateMachine()
+        self._config = config
+        self._log = log
+        self._replica = Replica(
+            config,
+            boot=secrets.randbits(62),
+            log=log,
+            machine=self.machine,
+            steady_ms=steady_ms,
+            wall_ms=wall_ms,
+            rng=random.Random(secrets.randbits(64)),
+        )
+        self._network = Network(config, on_message=self._on_message, on_link=self._on_link)
+        self._disk = DiskThread(self._loop)
+        self._writing = False
+        self._scheduled = False
+        self._closed = False
+        self._timer_s = config.heartbeat_ms / 2000
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._role = ""
+
+    @classmethod
+    async def open(cls, config: Config) -> RaftEngine:
+        """Open the log, then the peer port, then begin. StartRefused says why not."""
+        log = Log(Path(config.dir), node_id=config.node_id, cluster_name=config.cluster_name)
+        engine = cls(config, log)
+        if config.peer_addresses:
+            try:
+                await engine._network.listen()
+            except OSError as error:
+                log.close()
+                msg = f"cannot listen for peers on {config.raft}: {error.strerror or error}"
+                raise StartRefused(msg) from error
+            engine._network.dial()
+        engine._tick()
+        return engine
+
+    # ---- what the frontend asks ----------------------------------------------------------------
+
+    def propose(
+        self, commands: list[list[Any]], size_bytes: int, settle: Callable[[list[Reply]], None]
+    ) -> None:
+        """See dispatch.Engine."""
+        self._replica.propose(commands, size_bytes, settle)
+        self._schedule()
+
+    def read(self, ready: Callable[[Failure | None], None]) -> None:
+        """See dispatch.Engine."""
+        self._replica.read(ready)
+        self._schedule()
+
+    def cluster_now_ms(self) -> int:
+        """See dispatch.Engine."""
+        return self._replica.clock_ms()
+
+    def status(self) -> NodeStatus:
+        """See dispatch.Engine."""
+        node = self._replica.node
+        return NodeStatus(
+            node_id=self._config.node_id,
+            cluster=self._config.cluster_name,
+            role=node.role,
+            leader_id=node.leader_id,
+            term=node.term,
+            commit_index=node.commit_index,
+            applied_index=node.last_applied,
+            last_log_index=self._log[-1][1],
+            log_bytes=self._log.bytes,
+            clock_ms=self._replica.clock_ms(),
+            peers=tuple(
+                PeerStatus(
+                    node_id=peer_id,
+                    raft_address=str(address),
+                    resp_address=self._network.resp_addresses.get(peer_id, ""),
+                    connected=node.is_connected(peer_id),
+                    match_index=node.match_index(peer_id),
+                )
+                for peer_id, address in sorted(self._config.peer_addresses.items())
+            ),
+        )
+
+    async def hand_over(self, wait_s: float = 1.0) -> None:
+        """If this node leads, let another node lead; gives up after `wait_s` seconds."""
+        if not self._replica.node.is_leader or not self._config.peer_addresses:
+            return
+        logger.info("leadership.hand_over")
+        self._replica.hand_over()
+        give_up_s = self._loop.time() + wait_s
+        while self._replica.node.leader_id in (None, self._config.node_id):
+            if self._loop.time() >= give_up_s:
+                logger.warning("leadership.not_handed_over")
+                return
+            await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        """Stop; what is not on disk yet was not acknowledged."""
+        self._closed = True
+        for timer in (self._timer, self._deadline_timer):
+            if timer is not None:
+                timer.cancel()
+        await self._network.close()
+        self._disk.close(1.0)
+        self._log.close()
+
+    # ---- turns ----------------------------------------------------------------------------------
+
+    def _on_message(self, peer_id: str, message: Any) -> None:
+        self._replica.receive(peer_id, message)
+        self._schedule()
+
+    def _on_link(self, peer_id: str, up: bool) -> None:
+        self._replica.link_changed(peer_id, up=up)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """A turn after the events that are ready now, so that they share it."""
+        if not self._scheduled and not self._writing:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._writing or self._closed:
+            return
+        try:
+            turn = self._replica.turn()
+        except BaseException:
+            # Whatever it is, going on could break a promise. Nobody was answered for this turn.
+            logger.critical("fatal node=%s", self._config.node_id, exc_info=True)
+            os._exit(FATAL_EXIT_CODE)
+        if turn.now:
+            self._network.send(turn.now)
+        if turn.batch is not None:
+            self._write(turn.batch, turn.held)
+        elif self._replica.wants_turn:
+            self._schedule()
+        self._set_deadline_timer()
+        self._log_role()
+
+    def _write(self, batch: Batch, held: list[Sent]) -> None:
+        self._writing = True
+
+        def written(error: BaseException | None) -> None:
+            if error is not None:
+                logger.critical("disk.failed node=%s error=%s", self._config.node_id, error)
+                os._exit(DISK_EXIT_CODE)
+            if self._closed:
+                return
+            self._writing = False
+            self._log.written(batch)
+            if held:
+                self._network.send(held)
+            self._turn()
+
+        self._disk.submit(lambda: self._log.write(batch), written)
+
+    def _tick(self) -> None:
+        """The regular turn: elections, heartbeats, deadlines of those who wait."""
+        self._timer = self._loop.call_later(self._timer_s, self._tick)
+        self._schedule()
+
+    def _set_deadline_timer(self) -> None:
+        """On the leader, a turn right when the nearest lease is over."""
+        wait_s = self._replica.next_deadline_s()
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if wait_s < self._timer_s:
+            self._deadline_timer = self._loop.call_later(wait_s + 0.0005, self._schedule)
+
+    def _log_role(self) -> None:
+        node = self._replica.node
+        role = f"{node.role} term={node.term} leader={node.leader_id or '-'}"
+        if role != self._role:
+            self._role = role
+            logger.info("role node=%s is=%s", self._config.node_id, role)

@@ -1,0 +1,278 @@
+"""One Raft node: pysyncobj's SyncObj with the parts replaced that break Raft's rules.
+
+Pure of sockets, disks and threads: messages come in by `deliver`, a tick moves things on, and
+what is to be sent or written is taken from the outbox and the log afterwards. Knows nothing of
+what the entries mean.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from pysyncobj import SyncObjConf
+from pysyncobj.node import Node
+
+from goblin_raft.config import Config
+from goblin_raft.consensus.elections import Elections
+from goblin_raft.consensus.errors import Fatal
+from goblin_raft.consensus.log import Log
+from goblin_raft.consensus.replication import Progress, Replication
+from goblin_raft.consensus.stock import (
+    CANDIDATE,
+    LEADER,
+    NO_OP,
+    REGULAR,
+    LogEntry,
+    Message,
+    NoPoller,
+    Outbox,
+    monotonic_s,
+)
+
+# Committed entries are applied in portions, so that a node with a long backlog (it was away, or
+# has just started) still hears its peers, and answers PING, in between.
+APPLY_BYTES_PER_TICK = 256 * 1024
+APPLY_ENTRIES_PER_TICK = 500
+
+
+class Host(Protocol):
+    """What a RaftNode asks of the part that knows what entries mean."""
+
+    def apply(self, index: int, entry: bytes) -> None:
+        """A committed entry, in order, exactly once while this process lives. Must not raise:
+        whatever it raises ends the process (D5)."""
+
+    def next_entry(self) -> bytes | None:
+        """On the leader: the entry to append now, if any."""
+
+    def role_changed(self, *, leading: bool) -> None:
+        """This node became leader, or is no longer."""
+
+    def leader_heard(self, leader_ms: int) -> None:
+        """A leader's clock showed this when its message left."""
+
+    def clock_ms(self) -> int:
+        """Cluster time as this node reads it."""
+
+
+class RaftNode(Replication, Elections):
+    """Consensus only. Call `deliver`, `link_up`, `link_down` and `doTick` from one thread."""
+
+    def __init__(
+        self, config: Config, peer_ids: list[str], log: Log, host: Host, rng: random.Random
+    ) -> None:
+        peers = [Node(peer_id) for peer_id in peer_ids]
+        self.host = host
+        self.rng = rng
+        self.progress = {peer: Progress() for peer in peers}
+        self.heartbeat_s = config.heartbeat_ms / 1000
+        self.election_min_s = config.election_min_ms / 1000
+        self.message_bytes_max = config.entry_bytes_max
+        self.leader_heard_s = float("-inf")
+        self.pre_votes = set()
+        self.pre_vote_won = False
+        self.transfer_term = 0
+        self.voters = (0, set())
+        self.published_commit_index = 0
+        self.no_op_index = 0
+        super().__init__(
+            Node(config.node_id), peers, conf=_stock_conf(config, self), transportClass=Outbox
+        )
+        self._poller = NoPoller()
+        self._log = log
+        self._term = max(log.getCurrentTerm(), log[-1][2])
+        self._voted_for = log.getVotedForNodeId()
+        # Raft does not need a stored commit index, and one beyond the log would let a new leader
+        # acknowledge alone (D9). What was committed is learnt from the first leader of a term.
+        self._commit_index = self._last_applied = log[0][1]
+        self._peer_by_id = {str(peer.id): peer for peer in peers}
+        self._handlers: dict[str, Callable[[Node, Message], None]] = {
+            "append_entries": self.on_append_entries,
+            "append_answer": self.on_append_answer,
+            "pre_vote": self.on_pre_vote,
+            "pre_vote_answer": self.on_pre_vote_answer,
+            "request_vote": self.on_request_vote,
+            "vote_answer": self.on_vote_answer,
+            "timeout_now": self.on_timeout_now,
+        }
+
+    # ---- what the replica calls --------------------------------------------------------------
+
+    @property
+    def outbox(self) -> Outbox:
+        """Where all that this node says is collected."""
+        outbox: Outbox = self._SyncObj__transport
+        return outbox
+
+    def deliver(self, peer_id: str, message: Message) -> bool:
+        """A consensus message of a peer; False if it is of a type that is not consensus's."""
+        handler = self._handlers.get(message["type"])
+        if handler is None:
+            return False
+        handler(self._peer_by_id[peer_id], message)
+        return True
+
+    def link_up(self, peer_id: str) -> None:
+        """Messages to this peer can be sent from now on; what was under way before is lost."""
+        peer = self._peer_by_id[peer_id]
+        self._connected.add(peer)
+        self.progress[peer].probe()
+        if self._role == LEADER:
+            self._next_index[peer] = (self._match_index[peer] or self._log[-1][1]) + 1
+            self.send_append_entries(heartbeat=True)
+
+    def link_down(self, peer_id: str) -> None:
+        """The session with this peer ended."""
+        peer = self._peer_by_id[peer_id]
+        self._connected.discard(peer)
+        self.forget_leader(peer)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node thinks that it leads; another may, in a later term."""
+        return bool(self._role == LEADER)
+
+    @property
+    def role(self) -> str:
+        """leader, candidate or follower."""
+        return {LEADER: "leader", CANDIDATE: "candidate"}.get(self._role, "follower")
+
+    @property
+    def leader_id(self) -> str | None:
+        """The leader that this node knows of."""
+        return None if self._leader is None else str(self._leader.id)
+
+    @property
+    def term(self) -> int:
+        """The current term."""
+        return self._term
+
+    @property
+    def commit_index(self) -> int:
+        """The greatest index known to be committed."""
+        return self._commit_index
+
+    @property
+    def last_applied(self) -> int:
+        """The greatest index applied here."""
+        return self._last_applied
+
+    def match_index(self, peer_id: str) -> int | None:
+        """On the leader: how far this follower's log is known to be ours; else None."""
+        return self._match_index.get(self._peer_by_id[peer_id]) if self.is_leader else None
+
+    def is_connected(self, peer_id: str) -> bool:
+        """Whether messages to this peer can be sent."""
+        return self._peer_by_id[peer_id] in self._connected
+
+    def quorum_answered_since(self, since_s: float) -> bool:
+        """On the leader: whether a majority, itself counted, has answered since then."""
+        answered = {str(p.id) for p, at_s in self._last_response_s.items() if at_s >= since_s}
+        return self.is_majority(answered | {str(self._self.id)})
+
+    def hand_over(self) -> bool:
+        """Ask the most complete follower to take over; False while none has all entries."""
+        last = self._log[-1][1]
+        ready = [peer for peer in self._connected if self._match_index.get(peer, 0) == last]
+        if self.is_leader and ready:
+            target = min(ready, key=lambda peer: str(peer.id))
+            self.outbox.send(target, {"type": "timeout_now", "term": self._term})
+            return True
+        return False
+
+    # ---- pysyncobj's hooks -------------------------------------------------------------------
+
+    def leader_heard(self, leader_ms: int) -> None:
+        """See Replication."""
+        self.leader_heard_s = monotonic_s()
+        self.pre_votes = set()
+        self.pre_vote_won = False
+        self.host.leader_heard(leader_ms)
+
+    def clock_ms(self) -> int:
+        """See Replication."""
+        return self.host.clock_ms()
+
+    def draw(self) -> float:
+        """See Elections."""
+        return self.rng.random()
+
+    def _SyncObj__generateRaftTimeout(self) -> float:
+        conf = self.conf
+        spread_s = conf.raftMaxTimeout - conf.raftMinTimeout
+        return float(conf.raftMinTimeout + spread_s * self.rng.random())
+
+    def _SyncObj__onBecomeLeader(self) -> None:
+        for progress in self.progress.values():
+            progress.probe()
+            # An election was won a moment ago by the very nodes that must answer next, most of
+            # them with our log: start optimistically, a refusal costs one round trip.
+            progress.probing = False
+        self.no_op_index = self._log[-1][1] + 1
+        super()._SyncObj__onBecomeLeader()
+
+    def _checkCommandsToApply(self) -> None:
+        """The leader's part of a tick: one entry from all that waits, and the commit index."""
+        if self._role != LEADER:
+            return
+        entry = self.host.next_entry()
+        if entry is not None:
+            self._log.add(REGULAR + entry, self._log[-1][1] + 1, self._term)
+        if entry is not None or self._commit_index > self.published_commit_index:
+            self.published_commit_index = self._commit_index
+            self.send_append_entries(heartbeat=False)
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether committed entries still wait to be applied: take another turn soon."""
+        return bool(self._commit_index > self._last_applied)
+
+    def _SyncObj__applyLogEntries(self) -> bool:
+        """Apply what is committed, a portion a tick; gives False: `_checkCommandsToApply` sends."""
+        first = self._log[0][1]
+        done_bytes = 0
+        for _ in range(APPLY_ENTRIES_PER_TICK):
+            if self._last_applied >= self._commit_index or done_bytes >= APPLY_BYTES_PER_TICK:
+                break
+            index = self._last_applied + 1
+            entry: LogEntry = self._log[index - first]
+            if self._role == LEADER and index > self._log.durable_index and self._peers:
+                msg = f"entry {index} counted as committed before it was on the leader's disk"
+                raise Fatal(msg)
+            # Before the entry is applied, so that nothing can make it be applied twice (D5).
+            self._last_applied = index
+            done_bytes += len(entry[0])
+            kind = entry[0][:1]
+            if kind == REGULAR:
+                self.host.apply(index, entry[0][1:])
+            elif kind != NO_OP:
+                msg = f"entry {index} is of type {kind!r}, which this version does not know"
+                raise Fatal(msg)
+        return False
+
+    def _SyncObj__tryLogCompaction(self) -> None:
+        """Not yet: the log is kept whole."""
+
+    def _role_changed(self, old: int, new: int) -> None:
+        if LEADER in (old, new):
+            self.host.role_changed(leading=new == LEADER)
+
+
+def _stock_conf(config: Config, node: RaftNode) -> SyncObjConf:
+    return SyncObjConf(
+        autoTick=False,
+        appendEntriesPeriod=config.heartbeat_ms / 1000,
+        raftMinTimeout=config.election_min_ms / 1000,
+        raftMaxTimeout=config.election_max_ms / 1000,
+        leaderFallbackTimeout=config.quorum_timeout_ms / 1000,
+        connectionTimeout=config.election_max_ms / 1000,
+        appendEntriesUseBatch=True,
+        commandsWaitLeader=False,
+        dynamicMembershipChange=False,
+        journalFile=None,
+        fullDumpFile=None,
+        password=None,
+        onStateChanged=node._role_changed,
+    )

@@ -1,0 +1,260 @@
+"""How entries get from the leader's log into the followers' (Raft, section 5.3), made safe.
+
+Replaces pysyncobj's handlers for append_entries and its answers. Knows nothing of elections,
+of what the entries mean, or of how messages travel.
+
+Invariants, each with the defect of stock pysyncobj 0.3.17 that broke it (docs/consensus.md):
+
+* A follower deletes an entry only because the leader's entry at that index has another term (D2);
+  never one that it knows to be committed.
+* A follower acknowledges what this message proved to be the same as the leader's log, and nothing
+  beyond it (D2, D7); the leader never takes an acknowledgement of another term (D6).
+* The commit index covers only entries that were proved so (D1, D9).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from pysyncobj.node import Node
+
+from goblin_raft.consensus.errors import Fatal
+from goblin_raft.consensus.stock import FOLLOWER, LEADER, LogEntry, Message, StockNode, monotonic_s
+
+logger = logging.getLogger(__name__)
+
+# How much may be under way to one follower. Enough to keep a link busy while the follower syncs,
+# little enough that a stopped follower does not fill the leader's memory.
+WINDOW_BYTES_MAX = 8 * 1024 * 1024
+WINDOW_MESSAGES_MAX = 256
+
+
+class Progress:
+    """What the leader knows of one follower: `probing` until its log is known to match ours.
+
+    While probing one message is sent a heartbeat, since each further one might be refused for the
+    same reason; after a success messages follow each other without waiting.
+    """
+
+    __slots__ = ("in_flight", "in_flight_bytes", "probing")
+
+    def __init__(self) -> None:
+        self.probing = True
+        self.in_flight: deque[tuple[int, int]] = deque()  # (last index, bytes) of each message
+        self.in_flight_bytes = 0
+
+    def probe(self) -> None:
+        """Start again, one message at a time."""
+        self.probing = True
+        self.in_flight.clear()
+        self.in_flight_bytes = 0
+
+    def sent(self, last_index: int, size_bytes: int) -> None:
+        """A message with entries up to `last_index` left."""
+        self.in_flight.append((last_index, size_bytes))
+        self.in_flight_bytes += size_bytes
+
+    def acknowledged(self, index: int) -> None:
+        """The follower has everything up to `index`."""
+        self.probing = False
+        while self.in_flight and self.in_flight[0][0] <= index:
+            self.in_flight_bytes -= self.in_flight.popleft()[1]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another message may follow without waiting."""
+        return self.in_flight_bytes < WINDOW_BYTES_MAX and len(self.in_flight) < WINDOW_MESSAGES_MAX
+
+
+class Replication(StockNode):
+    """Log replication, both sides."""
+
+    # Set by RaftNode.__init__, before pysyncobj's own.
+    progress: dict[Node, Progress]
+    heartbeat_s: float
+    message_bytes_max: int
+
+    def leader_heard(self, leader_ms: int) -> None:
+        """A leader of the current term showed its clock."""
+        raise NotImplementedError
+
+    def clock_ms(self) -> int:
+        """This node's reading of cluster time."""
+        raise NotImplementedError
+
+    # ---- the follower ----------------------------------------------------------------------
+
+    def on_append_entries(self, node: Node, message: Message) -> None:
+        """Take what the leader sends, as far as it is proved to continue our log."""
+        term = message["term"]
+        if term < self._term:
+            # A leader that was deposed while we could not hear it must learn so, else it would
+            # wait for its quorum for ever (stock gives no answer at all).
+            self.answer(node, success=False)
+            return
+        if term == self._term and self._role == LEADER:
+            msg = f"two leaders in term {term}: {self._self.id} and {node.id}"
+            raise Fatal(msg)
+        self._follow(node, term)
+        self.leader_heard(message["clock_ms"])
+        self._leader_commit_index = message["commit_index"]
+
+        first, last = self._log[0][1], self._log[-1][1]
+        previous = message["prev_index"]
+        if previous > last:
+            self.answer(node, success=False, hint=last + 1)
+        elif previous < first or self._log[previous - first][2] != message["prev_term"]:
+            if first <= previous <= self._commit_index:
+                msg = f"the leader {node.id} disagrees about the committed entry {previous}"
+                raise Fatal(msg)
+            # All that is committed is the same everywhere, so the leader finds a match there in
+            # one round trip however long our own tail is.
+            self.answer(node, success=False, hint=self._commit_index + 1)
+        else:
+            verified = self._append(previous, message["entries"])
+            self.answer(node, success=True, hint=verified + 1)
+            self._commit_index = max(self._commit_index, min(message["commit_index"], verified))
+
+    def _follow(self, leader: Node, term: int) -> None:
+        if term > self._term:
+            self._transfer_in_progress = False
+            self._set_term(term, None)
+        if self._role != FOLLOWER:
+            self._set_role(FOLLOWER)
+        self._leader = leader
+        if not self._transfer_in_progress:
+            self._election_deadline_s = monotonic_s() + self._election_timeout_s()
+
+    def _append(self, previous: int, entries: list[LogEntry]) -> int:
+        """Append what we lack; gives the last index now proved the same as the leader's."""
+        log = self._log
+        first, last = log[0][1], log[-1][1]
+        fresh = 0
+        for _, index, term in entries:
+            if index > last:
+                break
+            if log[index - first][2] != term:
+                if index <= max(self._commit_index, self._last_applied):
+                    msg = f"refusing to delete the committed entry {index}"
+                    raise Fatal(msg)
+                log.deleteEntriesFrom(index - first)
+                break
+            fresh += 1
+        for entry in entries[fresh:]:
+            log.add(*entry)
+        return previous + len(entries)
+
+    def answer(self, node: Node, *, success: bool, hint: int = 0) -> None:
+        """Answer an append_entries; `hint` is the next index that we want (0: none)."""
+        self._SyncObj__transport.send(
+            node,
+            {"type": "append_answer", "term": self._term, "success": success, "next_index": hint},
+        )
+
+    # ---- the leader ------------------------------------------------------------------------
+
+    def on_append_answer(self, node: Node, message: Message) -> None:
+        """Note how far a follower is; the commit index follows in the next tick."""
+        if message["term"] > self._term:
+            self.step_down(message["term"])
+            return
+        if self._role != LEADER or message["term"] != self._term:
+            return
+        self._last_response_s[node] = monotonic_s()
+        progress = self.progress[node]
+        hint = message["next_index"]
+        last = self._log[-1][1]
+        if message["success"]:
+            if hint - 1 > last:
+                msg = f"{node.id} acknowledged entry {hint - 1}, our last is {last}"
+                raise Fatal(msg)
+            self._match_index[node] = max(self._match_index[node], hint - 1)
+            # Never back: what follows is already under way (D2).
+            self._next_index[node] = max(self._next_index[node], hint)
+            progress.acknowledged(hint - 1)
+            self._send_to(node, {}, heartbeat=False, probe=False)
+        elif hint:
+            if hint <= self._match_index[node]:
+                logger.critical(
+                    "follower.lost_entries node=%s had=%d wants=%d", node.id,
+                    self._match_index[node], hint,
+                )  # fmt: skip
+                self._match_index[node] = hint - 1
+            hint = max(1 + self._log[0][1], min(hint, last + 1))
+            # Several messages under way are refused for one reason: obey the first refusal.
+            if not progress.probing or hint != self._next_index[node]:
+                progress.probe()
+                self._next_index[node] = hint
+                self._send_to(node, {}, heartbeat=True, probe=True)
+
+    def step_down(self, term: int) -> None:
+        """Somebody is in a later term: follow, with no leader known yet."""
+        self._set_term(term, None)
+        self._transfer_in_progress = False
+        self._leader = None
+        if self._role != FOLLOWER:
+            self._set_role(FOLLOWER)
+
+    def send_append_entries(self, *, heartbeat: bool) -> None:
+        """Send each connected follower what it lacks, and the commit index in any case.
+
+        `heartbeat`: the period is over, so also those whose log is not known yet are asked again.
+        """
+        if heartbeat:
+            self._heartbeat_due_s = monotonic_s() + self.heartbeat_s
+        built: dict[int, tuple[Message, int]] = {}
+        for node in sorted(self._connected & self._peers, key=lambda peer: str(peer.id)):
+            self._send_to(node, built, heartbeat=True, probe=heartbeat)
+
+    def _SyncObj__sendAppendEntries(self) -> None:
+        self.send_append_entries(heartbeat=True)
+
+    def _send_to(
+        self, node: Node, built: dict[int, tuple[Message, int]], *, heartbeat: bool, probe: bool
+    ) -> None:
+        progress = self.progress[node]
+        if progress.probing:
+            if probe:
+                message, _ = self._build(self._next_index[node], built)
+                self._SyncObj__transport.send(node, message)
+            return
+        last = self._log[-1][1]
+        while self._next_index[node] <= last and progress.has_room:
+            message, size_bytes = self._build(self._next_index[node], built)
+            self._next_index[node] = message["entries"][-1][1] + 1
+            progress.sent(self._next_index[node] - 1, size_bytes)
+            self._SyncObj__transport.send(node, message)
+            heartbeat = False
+        if heartbeat:
+            message, _ = self._build(self._next_index[node], built, with_entries=False)
+            self._SyncObj__transport.send(node, message)
+
+    def _build(
+        self, next_index: int, built: dict[int, tuple[Message, int]], *, with_entries: bool = True
+    ) -> tuple[Message, int]:
+        """One append_entries from `next_index`; the same object for all who are equally far, so
+        that the transport encodes it once."""
+        key = next_index if with_entries else -next_index
+        if key not in built:
+            position = next_index - self._log[0][1]
+            entries: list[LogEntry] = []
+            size_bytes = 0
+            while with_entries and position + len(entries) < len(self._log):
+                entry = self._log[position + len(entries)]
+                size_bytes += len(entry[0])
+                if entries and size_bytes > self.message_bytes_max:
+                    size_bytes -= len(entry[0])
+                    break
+                entries.append(entry)
+            message = {
+                "type": "append_entries",
+                "term": self._term,
+                "commit_index": self._commit_index,
+                "prev_index": next_index - 1,
+                "prev_term": self._log[position - 1][2],
+                "entries": entries,
+                "clock_ms": self.clock_ms(),
+            }
+            built[key] = (message, size_bytes)
+        return built[key]

@@ -1,0 +1,203 @@
+"""Every error that a client can see: its text, whether it is definite, and what to do about it.
+
+One row an error. docs/errors.md is written from the rows, and prefixes are part of our interface,
+so a text is changed here or nowhere. Which errors happen when is not known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from goblin_raft.reply import UNCERTAIN_CODE, Failure
+
+# What an error line quotes of a request: enough to recognise it, too little to flood a log.
+QUOTED_CHARS_MAX = 128
+
+
+class Cause(Enum):
+    """What an error is about; docs/errors.md has one section for each."""
+
+    REQUEST = "The request"
+    CONNECTION = "The connection"
+    CLUSTER = "The cluster"
+
+
+class StoreError(Exception):
+    """A command is refused. Raised by decoders and handlers, and never seen outside of dispatch."""
+
+    def __init__(self, reply: Failure) -> None:
+        super().__init__(reply.text)
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One row: the text with its blanks, and the advice to whoever gets it."""
+
+    text: str
+    advice: str
+    cause: Cause
+
+    @property
+    def code(self) -> str:
+        """The first word, by which clients tell errors apart."""
+        return self.text.partition(" ")[0]
+
+    @property
+    def definite(self) -> bool:
+        """Whether the command certainly did not happen and never will."""
+        return self.code != UNCERTAIN_CODE
+
+    def failure(self, **words: str | int) -> Failure:
+        """The reply, with the blanks of the text filled in."""
+        return Failure(self.text.format(**words) if words else self.text)
+
+    def refusal(self, **words: str | int) -> StoreError:
+        """The same, to be raised."""
+        return StoreError(self.failure(**words))
+
+
+TABLE: list[ErrorCode] = []
+
+
+def _row(cause: Cause, text: str, advice: str) -> ErrorCode:
+    row = ErrorCode(text, advice, cause)
+    TABLE.append(row)
+    return row
+
+
+# ---- the request: refused before it reaches the log, or by what the key holds -------------------
+
+UNKNOWN_COMMAND = _row(
+    Cause.REQUEST,
+    "ERR unknown command '{name}', with args beginning with: {arguments}",
+    "docs/commands.md lists what there is.",
+)
+UNKNOWN_SUBCOMMAND = _row(
+    Cause.REQUEST,
+    "ERR unknown subcommand '{name}'. Try {command} HELP.",
+    "docs/commands.md lists what there is.",
+)
+WRONG_ARITY = _row(
+    Cause.REQUEST,
+    "ERR wrong number of arguments for '{name}' command",
+    "Compare with the usage line in docs/commands.md.",
+)
+SYNTAX_ERROR = _row(
+    Cause.REQUEST, "ERR syntax error", "An option is unknown, lacks its value or excludes another."
+)
+NOT_AN_INTEGER = _row(
+    Cause.REQUEST,
+    "ERR value is not an integer or out of range",
+    "Give a 64-bit integer in plain digits: no sign `+`, no blanks, no leading zeros, no fraction.",
+)
+NOT_A_FLOAT = _row(
+    Cause.REQUEST, "ERR value is not a valid float", "Give a decimal number, `inf` or `-inf`."
+)
+INVALID_EXPIRE_TIME = _row(
+    Cause.REQUEST,
+    "ERR invalid expire time in '{name}' command",
+    "Give a time above zero that a 64-bit number of milliseconds can hold.",
+)
+UNSUPPORTED_OPTION = _row(Cause.REQUEST, "ERR Unsupported option {option}", "Use NX, XX, GT or LT.")
+NX_WITH_OTHERS = _row(
+    Cause.REQUEST,
+    "ERR NX and XX, GT or LT options at the same time are not compatible",
+    "Use NX alone.",
+)
+GT_WITH_LT = _row(
+    Cause.REQUEST,
+    "ERR GT and LT options at the same time are not compatible",
+    "Use one of them.",
+)
+KEYS_MUST_DIFFER = _row(
+    Cause.REQUEST,
+    "ERR claim key and result key must differ",
+    "With one key for both, a second caller would read the first one's token as its result.",
+)
+KEY_TOO_LONG = _row(
+    Cause.REQUEST,
+    "ERR key is longer than {limit} bytes",
+    "Use a digest of what makes the key so long, or raise `key_bytes_max` on every node.",
+)
+VALUE_TOO_LONG = _row(
+    Cause.REQUEST,
+    "ERR value is longer than {limit} bytes",
+    "Store the data elsewhere and a reference here, or raise `value_bytes_max` on every node.",
+)
+WRONG_TYPE = _row(
+    Cause.REQUEST,
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "Ask TYPE what the key holds.",
+)
+DB_OUT_OF_RANGE = _row(
+    Cause.REQUEST, "ERR DB index is out of range", "Databases are numbered from 0 to 15."
+)
+INTERNAL_ERROR = _row(
+    Cause.REQUEST,
+    "ERR internal error",
+    "This is a bug in goblin_raft: please report it with the node's log.",
+)
+
+# ---- the connection -----------------------------------------------------------------------------
+
+PROTOCOL_ERROR = _row(
+    Cause.CONNECTION,
+    "ERR Protocol error: {problem}",
+    "What was sent is not the Redis protocol. The connection is closed after this line.",
+)
+MAX_CLIENTS = _row(
+    Cause.CONNECTION,
+    "ERR max number of clients reached",
+    "Use another node, fewer connections, or raise `maxclients`.",
+)
+
+# ---- the cluster --------------------------------------------------------------------------------
+
+CLUSTERDOWN = _row(
+    Cause.CLUSTER,
+    "CLUSTERDOWN no leader; the command was not executed, try again",
+    "Send it again, to this node or another. It means that no majority could be reached in time.",
+)
+TRYAGAIN = _row(
+    Cause.CLUSTER,
+    "TRYAGAIN too much is waiting here; the command was not executed",
+    "Send it again a little later, or to another node.",
+)
+UNCERTAIN = _row(
+    Cause.CLUSTER,
+    "UNCERTAIN no outcome within the commit timeout; the command may or may not take effect",
+    "Read before you decide: if the claim key holds your token, the claim is yours.",
+)
+
+
+def wrong_number_of_arguments(name: str) -> Failure:
+    """`name` as COMMAND shows it, `command|docs` for two words; any case."""
+    return WRONG_ARITY.failure(name=name.lower())
+
+
+def invalid_expire_time(name: str) -> Failure:
+    """A time that is not above zero, or too far away."""
+    return INVALID_EXPIRE_TIME.failure(name=name.lower())
+
+
+def unknown_command(argv: list[bytes]) -> Failure:
+    """Quotes the name as it came and the beginning of its arguments, as Redis does."""
+    arguments = ""
+    for word in argv[1:]:
+        if len(arguments) >= QUOTED_CHARS_MAX:
+            break
+        arguments += f"'{quoted(word, QUOTED_CHARS_MAX - len(arguments))}' "
+    return UNKNOWN_COMMAND.failure(name=quoted(argv[0]), arguments=arguments)
+
+
+def unknown_subcommand(argv: list[bytes]) -> Failure:
+    """`argv[0]` has subcommands, and `argv[1]` is none of them."""
+    return UNKNOWN_SUBCOMMAND.failure(name=quoted(argv[1]), command=quoted(argv[0]).upper())
+
+
+def quoted(word: bytes, chars_max: int = QUOTED_CHARS_MAX) -> str:
+    """A client's word inside an error line: shortened, and unable to end the line."""
+    text = word[:chars_max].decode("utf-8", "backslashreplace")
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,141 @@
+"""One database: keys, values and deadlines; it reads no clock and knows no command.
+
+Time is machine time in milliseconds and always an argument. A key is over as soon as time has
+reached its deadline, whether or not it was removed from memory yet: the comparison is written
+once, in `get`. Removal only makes room, in bounded steps, and what it removes is a function of the
+keys and their deadlines alone, so that every replica removes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
+
+from goblin_raft.values import Encoded, Value, decode_value, encode_value
+
+# Rebuilding the heap costs as much as it has keys; below this size it is not worth a thought.
+REBUILD_SLACK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """The time a command runs at, from the log. No command knows any other time."""
+
+    # Machine time, the greatest stamp applied: the only thing that deadlines are compared with.
+    now_ms: int
+    # Cluster time, never below machine time: what TTL counts down by while nothing is written.
+    cluster_ms: int
+    # The leader's wall clock when it gave the stamp: what EXAT and PXAT are measured from.
+    wall_ms: int
+
+
+class Keyspace:
+    """See the module.
+
+    The heap orders keys by deadline, ties by key. Its invariant: every key with a deadline has an
+    entry that is not later than that deadline. A deadline that moves later, as each renewal of a
+    lease does, costs no entry: the old one is put off when it comes up.
+    """
+
+    __slots__ = ("_heap", "deadlines", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, Value] = {}
+        self.deadlines: dict[bytes, int] = {}
+        self._heap: list[tuple[int, bytes]] = []
+
+    def __len__(self) -> int:
+        """How many keys are in memory; some of them may be over."""
+        return len(self.values)
+
+    def get(self, key: bytes, now_ms: int) -> Value | None:
+        """The value of a key that is not over."""
+        deadline_ms = self.deadlines.get(key)
+        if deadline_ms is not None and now_ms >= deadline_ms:
+            return None
+        return self.values.get(key)
+
+    def put(self, key: bytes, value: Value, deadline_ms: int | None = None) -> None:
+        """Replace whatever the key held, and its deadline."""
+        self.values[key] = value
+        if deadline_ms is not None:
+            self.set_deadline(key, deadline_ms)
+        elif self.deadlines:
+            self.deadlines.pop(key, None)
+
+    def replace(self, key: bytes, value: Value) -> None:
+        """Change the value of a key that is there, and leave its deadline as it is."""
+        assert key in self.values
+        self.values[key] = value
+
+    def set_deadline(self, key: bytes, deadline_ms: int) -> None:
+        """Give a key that is there a deadline, sooner or later than the one it had."""
+        old_ms = self.deadlines.get(key)
+        self.deadlines[key] = deadline_ms
+        if old_ms is None or deadline_ms < old_ms:
+            heap = self._heap
+            heappush(heap, (deadline_ms, key))
+            if len(heap) > 2 * len(self.deadlines) + REBUILD_SLACK:
+                self._rebuild_heap()
+
+    def clear_deadline(self, key: bytes) -> bool:
+        """Let a key stay for ever; whether it had a deadline."""
+        return self.deadlines.pop(key, None) is not None
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key that is there."""
+        del self.values[key]
+        self.deadlines.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.values.clear()
+        self.deadlines.clear()
+        self._heap.clear()
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline of all keys in memory, be it past or to come."""
+        heap, deadlines = self._heap, self.deadlines
+        while heap:
+            entry_ms, key = heap[0]
+            deadline_ms = deadlines.get(key)
+            if deadline_ms == entry_ms:
+                return entry_ms
+            if deadline_ms is None or deadline_ms < entry_ms:
+                heappop(heap)  # the key is gone, or an earlier entry stands for it
+            else:
+                heapreplace(heap, (deadline_ms, key))  # its deadline was moved: put it off
+        return None
+
+    def remove_expired(self, now_ms: int, keys_max: int) -> int:
+        """Remove at most so many keys that are over, the longest over first; how many it was."""
+        removed = 0
+        while removed < keys_max:
+            deadline_ms = self.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > now_ms:
+                break
+            self.delete(heappop(self._heap)[1])
+            removed += 1
+        return removed
+
+    def _rebuild_heap(self) -> None:
+        self._heap = [(deadline_ms, key) for key, deadline_ms in self.deadlines.items()]
+        heapify(self._heap)
+
+    # ---- snapshots -----------------------------------------------------------------------------
+
+    def items(self) -> Iterator[tuple[bytes, int | None, int, Encoded]]:
+        """Key, deadline, kind, content: in order of keys, so equal for equal keyspaces."""
+        for key in sorted(self.values):
+            kind, content = encode_value(self.values[key])
+            yield key, self.deadlines.get(key), kind, content
+
+    def load(self, items: list[tuple[bytes, int | None, int, Encoded]]) -> None:
+        """Become the keyspace that gave these items."""
+        self.clear()
+        for key, deadline_ms, kind, content in items:
+            self.values[key] = decode_value(kind, content)
+            if deadline_ms is not None:
+                self.deadlines[key] = deadline_ms
+        self._rebuild_heap()

@@ -1,0 +1,68 @@
+"""What a node command (PING, INFO, ...) may see of its node: plain values, nothing to act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from goblin_raft.config import Config
+from goblin_raft.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStatus:
+    """Another member as this node sees it; `match_index` is known to the leader alone."""
+
+    node_id: str
+    raft_address: str
+    resp_address: str  # "" until it was heard
+    connected: bool
+    match_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """This node's part in the cluster."""
+
+    node_id: str
+    cluster: str
+    role: str  # leader, candidate or follower
+    leader_id: str | None
+    term: int
+    commit_index: int
+    applied_index: int
+    last_log_index: int
+    log_bytes: int
+    clock_ms: int
+    peers: tuple[PeerStatus, ...] = ()
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counters since this process began."""
+
+    started_s: float
+    connections: int = 0
+    connections_total: int = 0
+    connections_rejected: int = 0
+    commands: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    input_bytes: int = 0
+    output_bytes: int = 0
+
+    def count_error(self, code: str) -> None:
+        """One more error reply with this code."""
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Handed to handlers of node commands."""
+
+    session: Session
+    config: Config
+    metrics: Metrics
+    status: Callable[[], NodeStatus]
+    keys_by_database: Callable[[], list[tuple[int, int]]]  # (keys, keys with a deadline)
+    expired_keys: Callable[[], int]
+    now_s: Callable[[], float]  # the wall clock, to be shown only

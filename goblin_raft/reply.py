@@ -1,0 +1,51 @@
+"""What a command answers, as values; nothing here knows how an answer looks on the wire.
+
+The type alone decides the wire form, never the content: bytes are a bulk string, even when they
+read `OK` or begin with a minus sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# The one code that says "it may have happened". Every other error says "it certainly did not".
+UNCERTAIN_CODE = "UNCERTAIN"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A word of the server's own, such as OK; never a client's data."""
+
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error: the whole line without its leading minus sign. The first word is its code."""
+
+    text: str
+
+    @property
+    def code(self) -> str:
+        """The prefix that clients tell errors apart by."""
+        return self.text.partition(" ")[0]
+
+    @property
+    def definite(self) -> bool:
+        """Whether the command certainly did not happen and never will."""
+        return self.code != UNCERTAIN_CODE
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Names and values, in this order; a flat array where the protocol has no maps."""
+
+    items: dict[bytes, Reply]
+
+
+Reply: TypeAlias = "None | int | bytes | Status | Failure | Map | list[Reply]"
+
+OK = Status(b"OK")
+PONG = Status(b"PONG")
+QUEUED = Status(b"QUEUED")

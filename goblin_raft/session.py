@@ -1,0 +1,22 @@
+"""What a node remembers of one connection; it must not know its socket or its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Session:
+    """Set by the connection commands, read by the frontend and by dispatch."""
+
+    id: int
+    address: str = ""
+    name: bytes = b""
+    lib_name: bytes = b""
+    lib_ver: bytes = b""
+    db: int = 0
+    protocol: int = 2
+    # Reads of this connection may be answered from this node's own state, and may be stale.
+    readonly: bool = False
+    # The client said goodbye: close once its replies are out.
+    closing: bool = False

@@ -1,0 +1,194 @@
+"""(state, log entry) -> (state, replies): the only place that changes the replicated state.
+
+It is the same on every node because it depends on nothing but the entries: no clock, no
+randomness, no order of a set. Where entries come from is not known here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Any, NamedTuple
+
+import msgpack
+
+from goblin_raft import errors
+from goblin_raft.commands import TABLE
+from goblin_raft.entry import Unreadable, decode_entry, decode_proposal
+from goblin_raft.errors import StoreError
+from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.origins import Origins
+from goblin_raft.reply import Reply
+from goblin_raft.spec import Handler, Verb
+
+logger = logging.getLogger(__name__)
+
+STATE_VERSION = 1
+DATABASES = 16
+# Keys that are over are removed in steps, so that a million leases that end at once hold nobody
+# up. More may expire than commands arrive only for a while, so a share per command keeps up.
+REMOVALS_PER_ENTRY = 200
+REMOVALS_PER_COMMAND = 2
+# How often, by machine time, the boots that may be forgotten are looked for.
+FORGET_EVERY_MS = 60_000
+
+INTERNAL_ERROR = errors.INTERNAL_ERROR.failure()
+
+
+class Outcome(NamedTuple):
+    """What became of one proposal; no replies when it is a copy of one that was applied before."""
+
+    origin: str
+    boot: int
+    sequence: int
+    replies: list[Reply] | None
+
+
+class _Runner(NamedTuple):
+    """What applying needs of a command."""
+
+    handler: Handler
+    length: int  # of the command in the log: name, database, arguments
+    whole: bool
+
+
+def _runners(*verbs: Verb) -> dict[str, _Runner]:
+    return {
+        command.name: _Runner(command.handler, 2 + command.width, command.whole)
+        for command in TABLE.values()
+        if command.verb in verbs
+    }
+
+
+class StateMachine:
+    """The replicated state, and counters of this process that are no part of it."""
+
+    def __init__(self, databases: int = DATABASES) -> None:
+        self.keyspaces = [Keyspace() for _ in range(databases)]
+        self.origins = Origins()
+        self.now_ms = 0
+        self.wall_ms = 0
+        self.applied_entries = 0
+        self.applied_commands = 0
+        self.skipped_proposals = 0
+        self.expired_keys = 0
+        self.internal_errors = 0
+        self._runners = _runners(Verb.WRITE, Verb.READ)
+        self._readers = _runners(Verb.READ)
+
+    # ---- entries -------------------------------------------------------------------------------
+
+    def apply(self, data: bytes) -> list[Outcome]:
+        """Apply one committed entry: one outcome for each of its proposals.
+
+        Raises nothing but Unreadable and MemoryError. These are not the same on every node, or
+        cannot be got over, and must stop the process.
+        """
+        entry = decode_entry(data)
+        now_ms = max(self.now_ms, entry.stamp_ms)
+        if now_ms // FORGET_EVERY_MS != self.now_ms // FORGET_EVERY_MS:
+            self.origins.forget(now_ms)
+        self.now_ms = now_ms
+        self.wall_ms = entry.wall_ms
+        at = Instant(now_ms, now_ms, entry.wall_ms)
+        outcomes = []
+        commands = 0
+        for proposal in map(decode_proposal, entry.proposals):
+            replies: list[Reply] | None = None
+            if self.origins.admit(proposal, now_ms):
+                replies = self._run_all(proposal.commands, at)
+                commands += len(replies)
+            else:
+                self.skipped_proposals += 1
+            outcomes.append(Outcome(proposal.origin, proposal.boot, proposal.sequence, replies))
+        self._remove_expired(REMOVALS_PER_ENTRY + REMOVALS_PER_COMMAND * commands)
+        self.applied_entries += 1
+        self.applied_commands += commands
+        return outcomes
+
+    def read(self, command: list[Any], cluster_ms: int) -> Reply:
+        """Run a read command on the state as it is here and now."""
+        at = Instant(self.now_ms, max(self.now_ms, cluster_ms), self.wall_ms)
+        name, db, *arguments = command
+        handler, _, whole = self._readers[name]
+        try:
+            return handler(self.keyspaces if whole else self.keyspaces[db], at, *arguments)
+        except Exception as error:
+            return self._failed(name, error)
+
+    def _run_all(self, commands: list[list[Any]], at: Instant) -> list[Reply]:
+        """All commands of a proposal, in order; one reply each."""
+        runners, keyspaces = self._runners, self.keyspaces
+        replies: list[Reply] = []
+        for command in commands:
+            try:
+                name, db, *arguments = command
+                handler, length, whole = runners[name]
+                target = keyspaces if whole else keyspaces[db]
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise _unreadable(command) from error
+            if len(command) != length:
+                raise _unreadable(command)
+            try:
+                replies.append(handler(target, at, *arguments))
+            except Exception as error:
+                replies.append(self._failed(name, error))
+        return replies
+
+    def _failed(self, name: str, error: Exception) -> Reply:
+        """A handler raised: a refusal is an answer; anything else is a bug, the same everywhere."""
+        if isinstance(error, StoreError):
+            return error.reply
+        if isinstance(error, MemoryError):
+            raise error  # not the same on every replica: this process must end
+        self.internal_errors += 1
+        logger.error("apply.bug command=%s", name, exc_info=error)
+        return INTERNAL_ERROR
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int | None:
+        """The nearest deadline of all keys; it may be past already, while removal lags behind."""
+        nearest = (space.next_deadline_ms() for space in self.keyspaces if space.deadlines)
+        return min((ms for ms in nearest if ms is not None), default=None)
+
+    def _remove_expired(self, budget: int) -> None:
+        for keyspace in self.keyspaces:
+            if budget and keyspace.deadlines:
+                removed = keyspace.remove_expired(self.now_ms, budget)
+                budget -= removed
+                self.expired_keys += removed
+
+    # ---- snapshots -----------------------------------------------------------------------------
+
+    def state(self) -> bytes:
+        """All that is replicated, canonical: equal states give equal bytes."""
+        return msgpack.packb(  # type: ignore[no-any-return]
+            [
+                STATE_VERSION,
+                self.now_ms,
+                self.wall_ms,
+                self.origins.state(),
+                [list(keyspace.items()) for keyspace in self.keyspaces],
+            ]
+        )
+
+    def restore(self, state: bytes) -> None:
+        """Become the machine that gave this state. Raises Unreadable."""
+        version, now_ms, wall_ms, origins, keyspaces = msgpack.unpackb(state)
+        if version != STATE_VERSION or len(keyspaces) != len(self.keyspaces):
+            msg = f"the state has version {version} and {len(keyspaces)} databases"
+            raise Unreadable(msg)
+        self.now_ms, self.wall_ms = now_ms, wall_ms
+        self.origins.load(origins)
+        for keyspace, items in zip(self.keyspaces, keyspaces, strict=True):
+            keyspace.load(items)
+
+    def digest(self) -> str:
+        """SHA-256 of the state, to compare replicas with."""
+        return hashlib.sha256(self.state()).hexdigest()
+
+
+def _unreadable(command: Any) -> Unreadable:
+    shown = command[:1] if isinstance(command, list) else type(command).__name__
+    return Unreadable(f"the log holds a command that this version does not know: {shown!r}")

@@ -1,0 +1,288 @@
+"""Whole clusters in one process under a seeded scheduler: consensus, log, clock, machine, reads.
+
+Everything but sockets and threads is the real thing, SQLite included. A crash loses what was not
+written yet; a cut link loses what was under way. One seed repeats a run exactly, as far as SQLite
+does. `python -m tests.simulation FIRST COUNT` runs more than the tests do.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from collections import defaultdict, deque
+from pathlib import Path
+
+from pysyncobj import syncobj
+
+from goblin_raft.config import Config
+from goblin_raft.consensus.codec import HEADER, decode_body, encode_frame
+from goblin_raft.consensus.log import Log
+from goblin_raft.consensus.replica import Replica
+from goblin_raft.reply import OK, Failure
+from goblin_raft.state_machine import StateMachine
+
+NODES = ("n1", "n2", "n3")
+PEERS = ",".join(f"{node}=127.0.0.1:{7101 + i}" for i, node in enumerate(NODES))
+
+
+class Node:
+    """A replica and what its engine would hold."""
+
+    def __init__(self, replica, log):
+        self.replica = replica
+        self.log = log
+        self.writing = None  # (batch, held, done at)
+
+
+class World:
+    """The cluster, its links and its time."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now_s = 1000.0
+        syncobj.monotonicTime = lambda: self.now_s
+        base = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        self.directory = Path(tempfile.mkdtemp(prefix="goblin-sim-", dir=base))
+        self.nodes: dict[str, Node] = {}
+        self.links: set[tuple[str, str]] = set()
+        self.wires: dict[tuple[str, str], deque] = defaultdict(deque)
+        self.skew_ms = {node: self.random.uniform(-3e6, 3e6) for node in NODES}
+        self.rate = {node: 1 + self.random.uniform(-2e-4, 2e-4) for node in NODES}
+        self.boots = 0
+        self.disk_s = self.random.choice((0.002, 0.02))
+        self.outcomes: dict[bytes, list] = defaultdict(list)
+        self.reads: list[str] = []
+        self.acknowledged = 0
+        for node in NODES:
+            self.start(node)
+        for node in NODES:
+            for other in NODES:
+                if node < other:
+                    self.connect(node, other)
+
+    # ---- faults --------------------------------------------------------------------------------
+
+    def start(self, node: str) -> None:
+        self.boots += 1
+        config = Config(
+            node_id=node,
+            peers=PEERS,
+            raft=f"127.0.0.1:{7101 + NODES.index(node)}",
+            resp=f"127.0.0.1:{7001 + NODES.index(node)}",
+            value_bytes_max=1000,
+            key_bytes_max=100,
+            entry_bytes_max=2100,
+            waiting_bytes_max=100_000,
+        )
+        log = Log(self.directory / node, node_id=node, cluster_name="goblin")
+        replica = Replica(
+            config,
+            boot=self.boots,
+            log=log,
+            machine=StateMachine(),
+            steady_ms=lambda: self.now_s * 1000 * self.rate[node],
+            wall_ms=lambda: int(self.now_s * 1000 + self.skew_ms[node] + 1e12),
+            rng=random.Random(self.random.random()),
+        )
+        self.nodes[node] = Node(replica, log)
+
+    def crash(self, node: str) -> None:
+        dead = self.nodes.pop(node)
+        for other in NODES:
+            if other != node:
+                self.cut(node, other)
+        if dead.writing is not None and self.random.random() < 0.5:
+            dead.log.write(dead.writing[0])
+        dead.log.close()
+
+    def connect(self, one: str, other: str) -> None:
+        for a, b in ((one, other), (other, one)):
+            if a in self.nodes and b in self.nodes and (a, b) not in self.links:
+                self.links.add((a, b))
+                self.nodes[a].replica.link_changed(b, up=True)
+
+    def cut(self, one: str, other: str) -> None:
+        for a, b in ((one, other), (other, one)):
+            if (a, b) in self.links:
+                self.links.discard((a, b))
+                self.wires[a, b].clear()
+                if a in self.nodes:
+                    self.nodes[a].replica.link_changed(b, up=False)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.now_s += self.random.uniform(0.0005, 0.004)
+        for link in sorted(self.wires):
+            wire = self.wires[link]
+            while wire and wire[0][0] <= self.now_s and link[1] in self.nodes:
+                body = wire.popleft()[1]
+                self.nodes[link[1]].replica.receive(link[0], decode_body(body))
+        for name in sorted(self.nodes):
+            self.turn(name)
+
+    def turn(self, name: str) -> None:
+        node = self.nodes[name]
+        if node.writing is not None:
+            batch, held, done_s = node.writing
+            if done_s > self.now_s:
+                return
+            node.log.write(batch)
+            node.log.written(batch)
+            node.writing = None
+            self.send(name, held)
+        if self.random.random() < 0.2:
+            return
+        turn = node.replica.turn()
+        self.send(name, turn.now)
+        if turn.batch is None:
+            assert not turn.held
+        else:
+            slow = 0.3 if self.random.random() < 0.002 else self.disk_s
+            node.writing = (turn.batch, turn.held, self.now_s + self.random.uniform(0.0002, slow))
+
+    def send(self, source: str, messages) -> None:
+        for target, message in messages:
+            if (source, target) in self.links:
+                delay = 0.05 if self.random.random() < 0.02 else 0.003
+                wire = self.wires[source, target]
+                earliest = wire[-1][0] if wire else 0
+                at = max(earliest, self.now_s + self.random.uniform(0.0001, delay))
+                wire.append((at, encode_frame(message)[HEADER.size :]))
+
+    # ---- clients -------------------------------------------------------------------------------
+
+    def write(self, node: str) -> None:
+        """Leave b"1" under a key of its own; the same batch a second time would make it b"2"."""
+        key = b"k%d" % len(self.outcomes)
+        outcomes = self.outcomes[key]
+        commands = [
+            ["SET", 0, key, b"0", "NX", False, None],
+            ["GOBLIN.CAS", 0, key, b"1", b"2"],
+            ["GOBLIN.CAS", 0, key, b"0", b"1"],
+        ]
+
+        def settle(replies) -> None:
+            outcomes.append(replies[0])
+            self.acknowledged += replies[0] == OK
+
+        self.nodes[node].replica.propose(commands, 20, settle)
+
+    def read(self, node: str) -> None:
+        """Every key acknowledged before the read began is there."""
+        known = [key for key, outcomes in self.outcomes.items() if outcomes == [OK]]
+        machine = self.nodes[node].replica.machine
+
+        def ready(failure) -> None:
+            if failure is None:
+                missing = [key for key in known if key not in machine.keyspaces[0].values]
+                if missing:
+                    self.reads.append(f"{node} misses {missing[:3]}")
+
+        self.nodes[node].replica.read(ready)
+
+    # ---- a run ---------------------------------------------------------------------------------
+
+    def disturb(self) -> None:
+        dice = self.random.random()
+        one, other = self.random.sample(NODES, 2)
+        if dice < 0.25 and one in self.nodes:
+            for _ in range(self.random.choice((1, 1, 4, 12))):
+                self.write(one)
+        elif dice < 0.32 and one in self.nodes:
+            self.read(one)
+        elif dice < 0.335:
+            self.cut(one, other)
+        elif dice < 0.37:
+            self.connect(one, other)
+        elif dice < 0.376 and one in self.nodes:
+            self.crash(one)
+        elif dice < 0.40 and one not in self.nodes:
+            self.start(one)
+        elif dice < 0.41 and one in self.nodes:
+            self.nodes[one].replica.hand_over()
+        elif dice < 0.4115:
+            for node in sorted(self.nodes):  # the power fails
+                self.crash(node)
+            for node in NODES:
+                self.start(node)
+            for one, other in (("n1", "n2"), ("n1", "n3"), ("n2", "n3")):
+                self.connect(one, other)
+        elif dice < 0.42:
+            self.skew_ms[one] += self.random.uniform(-3e6, 3e6)
+
+    def run(self, steps: int) -> str | None:
+        """What went wrong, or None."""
+        try:
+            for _ in range(steps):
+                self.disturb()
+                self.step()
+            for node in NODES:
+                if node not in self.nodes:
+                    self.start(node)
+            for node in NODES:
+                for other in NODES:
+                    if node < other:
+                        self.connect(node, other)
+            for _ in range(6000):
+                self.step()
+                if self.settled():
+                    break
+            else:
+                return "stuck: no agreement after 6000 healthy steps"
+            return self.verdict()
+        finally:
+            for node in self.nodes.values():
+                node.log.close()
+            shutil.rmtree(self.directory)
+
+    def settled(self) -> bool:
+        replicas = [node.replica for node in self.nodes.values()]
+        last = {replica.log[-1][1] for replica in replicas}
+        return (
+            len(last) == 1
+            and all(replica.node.last_applied in last for replica in replicas)
+            and not any(r.proposals.pending or r.proposals.waiting for r in replicas)
+            and sum(replica.node.is_leader for replica in replicas) == 1
+        )
+
+    def verdict(self) -> str | None:
+        machines = [node.replica.machine for node in self.nodes.values()]
+        if len({machine.digest() for machine in machines}) != 1:
+            return "diverged"
+        present = machines[0].keyspaces[0].values
+        for key, outcomes in self.outcomes.items():
+            if len(outcomes) > 1:
+                return f"{key!r} was answered twice: {outcomes}"
+            if outcomes == [OK] and key not in present:
+                return f"{key!r} was acknowledged and is lost"
+            if outcomes == [None] or present.get(key, b"1") != b"1":
+                return f"{key!r} was executed twice"
+            refused = outcomes and isinstance(outcomes[0], Failure) and outcomes[0].definite
+            if refused and key in present:
+                return f"{key!r} was said not to be executed, and was: {outcomes}"
+        return self.reads[0] if self.reads else None
+
+
+def run(seed: int, steps: int = 1500) -> tuple[str | None, int]:
+    """One seed: what went wrong, and how many writes were acknowledged."""
+    world = World(seed)
+    return world.run(steps), world.acknowledged
+
+
+def main() -> None:
+    first, count = int(sys.argv[1]), int(sys.argv[2])
+    bad = acknowledged = 0
+    for seed in range(first, first + count):
+        wrong, acks = run(seed)
+        acknowledged += acks
+        if wrong:
+            bad += 1
+            print(f"seed {seed}: {wrong}")
+    print(f"{count} seeds, {acknowledged} writes acknowledged, {bad} seeds went wrong")
+
+
+if __name__ == "__main__":
+    main()

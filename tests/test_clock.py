@@ -1,0 +1,114 @@
+"""Cluster time at one node, with a steady clock that the test sets."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from goblin_raft.clock import ClusterClock
+
+
+def clock() -> ClusterClock:
+    return ClusterClock(rate_error=500e-6)
+
+
+def test_the_first_leader_starts_from_its_wall_clock():
+    it = clock()
+    assert not it.is_set
+    it.lead(wall_ms=5_000, steady_ms=100)
+    assert it.now_ms(100) == 5_000
+    assert it.now_ms(1_100) == 6_000
+
+
+def test_a_follower_goes_on_slowly_from_what_it_heard():
+    it = clock()
+    it.hear(10_000, 0)
+    assert it.now_ms(10_000) == 19_995
+
+
+def test_a_late_message_takes_nothing_back():
+    it = clock()
+    it.hear(10_000, 0)
+    it.hear(10_001, 5_000)  # was under way for nearly five seconds
+    assert it.now_ms(5_000) == 14_997
+
+
+def test_a_new_leader_continues_where_the_old_one_stopped():
+    it = clock()
+    it.hear(10_000, 0)
+    it.lead(wall_ms=99_999_999, steady_ms=2_000)  # its own wall clock is of no interest
+    assert it.now_ms(2_000) == 11_999
+    assert it.now_ms(3_000) == 12_999
+
+
+def test_a_leader_that_steps_down_does_not_run_at_full_rate():
+    it = clock()
+    it.lead(wall_ms=0, steady_ms=0)
+    it.follow(1_000)
+    assert it.now_ms(1_001_000) == 1_000 + 999_500
+
+
+def test_a_cold_start_adds_the_difference_of_its_own_wall_clock():
+    it = clock()
+    it.start_cold(stored_ms=10_000, stored_wall_ms=500, wall_ms=3_500, steady_ms=77)
+    assert it.now_ms(77) == 13_000
+
+
+def test_a_wall_clock_that_went_back_counts_as_no_time():
+    it = clock()
+    it.start_cold(stored_ms=10_000, stored_wall_ms=500, wall_ms=400, steady_ms=77)
+    assert it.now_ms(77) == 10_000
+
+
+def test_a_cold_start_is_forgotten_when_a_leader_is_heard():
+    it = clock()
+    it.start_cold(stored_ms=10_000, stored_wall_ms=0, wall_ms=3_600_000, steady_ms=0)
+    it.hear(12_000, 10)
+    assert it.now_ms(10) == 12_000
+
+
+def test_a_steady_clock_that_steps_back_takes_no_time_back():
+    it = clock()
+    it.hear(10_000, 1_000)
+    assert it.now_ms(500) == 10_000
+
+
+def test_a_rate_error_must_be_a_fraction():
+    with pytest.raises(ValueError, match="fraction"):
+        ClusterClock(rate_error=1.0)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_follower_is_ever_ahead_of_the_leader(seed):
+    """The invariant: clocks within the rate error of each other, any delays, leaders changing."""
+    rng = random.Random(seed)
+    rates = [1 + rng.uniform(-249e-6, 249e-6) for _ in range(3)]
+    clocks = [clock() for _ in range(3)]
+    real_ms, leader = 0.0, 0
+    clocks[0].lead(wall_ms=1e12, steady_ms=0.0)
+    sent: list[tuple[float, int, int]] = []
+    transfers = 0
+    for _ in range(300):
+        real_ms += rng.choice([1, 20, 500, 60_000])
+        steady = [real_ms * rate for rate in rates]
+        shown = clocks[leader].now_ms(steady[leader])
+        sent += [(real_ms + rng.expovariate(1 / 300), to, shown) for to in range(3)]
+        for item in [item for item in sent if item[0] <= real_ms]:
+            sent.remove(item)
+            if item[1] != leader:
+                clocks[item[1]].hear(item[2], steady[item[1]])
+        for other in range(3):
+            # What is heard was cut to whole milliseconds, so each new leader starts up to one late.
+            assert clocks[other].now_ms(steady[other]) <= shown + 1 + transfers
+        if rng.random() < 0.05:
+            heir = rng.randrange(3)
+            if clocks[heir].is_set and heir != leader:
+                before = clocks[heir].now_ms(steady[heir])
+                clocks[leader].follow(steady[leader])
+                # The old leader's reading is the true time; the heir must not jump over it.
+                clocks[heir].hear(clocks[leader].now_ms(steady[leader]), steady[heir])
+                clocks[heir].lead(wall_ms=9e15, steady_ms=steady[heir])
+                assert before <= clocks[heir].now_ms(steady[heir]) <= shown + 1 + transfers
+                leader = heir
+                transfers += 1
