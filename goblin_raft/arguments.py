@@ -22,6 +22,7 @@ Reader = Callable[[bytes, Limits, str], Any]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 INT64_CHARS_MAX = 20
+ZERO = ord("0")
 # Longest time from now. The rest of the 64 bits is room for the clock, up to the year 2248, so
 # that a deadline always fits; Redis leaves exactly as much as its clock shows.
 EXPIRE_MS_MAX = INT64_MAX - 2**43
@@ -50,21 +51,21 @@ def read_string(word: bytes, limits: Limits, name: str) -> bytes:
 
 def read_integer(word: bytes, limits: Limits, name: str) -> int:
     """A 64-bit integer in the one way to write it."""
-    if len(word) <= INT64_CHARS_MAX:
-        try:
-            number = int(word)
-        except ValueError:
-            pass
-        else:
-            # int() is generous (signs, blanks, zeros, underscores); Redis is not.
-            if b"%d" % number == word and INT64_MIN <= number <= INT64_MAX:
-                return number
+    digits = word[1:] if word[:1] == b"-" else word
+    # int() is generous (signs, blanks, zeros, underscores); Redis is not.
+    if digits.isdigit() and len(digits) < INT64_CHARS_MAX and (digits[0] != ZERO or word == b"0"):
+        number = int(word)
+        if INT64_MIN <= number <= INT64_MAX:
+            return number
     raise errors.NOT_AN_INTEGER.refusal()
 
 
 def read_seconds(word: bytes, limits: Limits, name: str) -> int:
     """A length of time above zero; the log has it in milliseconds."""
-    return _positive_ms(read_integer(word, limits, name) * 1000, EXPIRE_MS_MAX, name)
+    ms = read_integer(word, limits, name) * 1000
+    if 0 < ms <= EXPIRE_MS_MAX:  # what _positive_ms does, for the sake of each claim's speed
+        return ms
+    raise StoreError(errors.invalid_expire_time(name))
 
 
 def read_milliseconds(word: bytes, limits: Limits, name: str) -> int:

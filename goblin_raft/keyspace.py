@@ -110,13 +110,16 @@ class Keyspace:
 
     def remove_expired(self, now_ms: int, keys_max: int) -> int:
         """Remove at most so many keys that are over, the longest over first; how many it was."""
+        heap, deadlines, values = self._heap, self.deadlines, self.values
         removed = 0
-        while removed < keys_max:
-            deadline_ms = self.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > now_ms:
-                break
-            self.delete(heappop(self._heap)[1])
-            removed += 1
+        while removed < keys_max and heap and heap[0][0] <= now_ms:
+            entry_ms, key = heappop(heap)
+            deadline_ms = deadlines.get(key)
+            if deadline_ms == entry_ms:
+                del deadlines[key], values[key]
+                removed += 1
+            elif deadline_ms is not None and deadline_ms > entry_ms:
+                heappush(heap, (deadline_ms, key))
         return removed
 
     def _rebuild_heap(self) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from goblin_raft.arguments import Argument, Optional, Options, Part, Repeated
+from goblin_raft.arguments import Argument, Optional, Options, Part, Reader, Repeated
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
 from goblin_raft.limits import Limits
 from goblin_raft.reply import Map, Reply, Status
@@ -74,6 +74,7 @@ class Command:
     words_min: int = field(init=False)
     words_max: int = field(init=False)
     fixed: tuple[Argument, ...] = field(init=False)
+    readers: tuple[Reader, ...] = field(init=False)
     tail: Repeated | Options | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,27 +91,26 @@ class Command:
         set_field(self, "words_min", own + needed + (tail.words_min if tail else 0))
         set_field(self, "words_max", WORDS_MAX if tail else own + len(fixed))
         set_field(self, "fixed", tuple(part.argument for part in fixed))
+        set_field(self, "readers", tuple(part.argument.read for part in fixed))
         set_field(self, "tail", tail)
 
     # ---- decoding ------------------------------------------------------------------------------
 
     def decode(self, argv: list[bytes], limits: Limits) -> list[Any]:
         """The arguments as the handler takes them, ready for the log. Raises StoreError."""
-        if not self.words_min <= len(argv) <= self.words_max:
+        count = len(argv)
+        if not self.words_min <= count <= self.words_max:
             raise StoreError(wrong_number_of_arguments(self.full_name))
-        name, fixed, tail = self.name, self.fixed, self.tail
-        start = self.words_of_name
-        if tail is None:
-            words = argv[start:]
-            pairs = zip(fixed, words, strict=False)
-            decoded = [part.read(word, limits, name) for part, word in pairs]
-            decoded += [None] * (len(fixed) - len(words))
-        else:
-            end = start + len(fixed)
+        name, tail, start = self.name, self.tail, self.words_of_name
+        end = start + len(self.readers)
+        if tail is not None:
             tail.look(argv, end, self.full_name)  # as Redis does: options before numbers
-            pairs = zip(fixed, argv[start:end], strict=True)
-            decoded = [part.read(word, limits, name) for part, word in pairs]
+        pairs = zip(self.readers, argv[start:end], strict=False)
+        decoded = [read(word, limits, name) for read, word in pairs]
+        if tail is not None:
             decoded += tail.read(argv, end, limits, name)
+        elif count < end:
+            decoded += [None] * (end - count)
         if self.check is not None:
             self.check(decoded)
         return decoded

@@ -134,7 +134,9 @@ class Replica:
             self.hand_over_until_s = min(self.hand_over_until_s, now_s + HAND_OVER_S / 2)
         self.node.doTick(0.0)
         self._meet_leader(now_s)
-        if not self.node.is_leader and self.node.leader_id is not None:
+        # A node that has far to catch up would not see its proposal's outcome in time: until it has,
+        # commands wait, and can be refused with certainty.
+        if not (self.node.is_leader or self.node.leader_id is None or self.node.has_backlog):
             self._forward(now_s)
         self._serve_reads(now_s)
         self.proposals.expire(now_s)
@@ -294,8 +296,10 @@ class Replica:
 
     def _may_append(self) -> bool:
         now_s = monotonic_s()
-        return now_s >= self.hand_over_until_s and self.node.quorum_answered_since(
-            now_s - self.silence_max_s
+        return (
+            now_s >= self.hand_over_until_s
+            and not self.node.has_backlog
+            and self.node.quorum_answered_since(now_s - self.silence_max_s)
         )
 
     def _tick_is_due(self, now_ms: int) -> bool:
