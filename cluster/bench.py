@@ -85,6 +85,12 @@ def leader_of(ports: list[int]) -> int:
     return wait_for(find)
 
 
+def end(processes: list) -> None:
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
 def index(port: int, kind: str) -> int:
     return int(parse_info(call(port, "INFO", "raft"))[f"raft_{kind}_index"])
 
@@ -161,14 +167,12 @@ def main() -> None:
                 flush=True,
             )
         restarted: list[subprocess.Popen] = []
+        stack.callback(end, restarted)
         gaps = [gap_s(ports, directory / "c", restarted) for _ in range(3 if quick else 10)]
         print(
             f"\nWrite gap after kill -9 of the leader, {len(gaps)} times, seen through a survivor: "
             f"median {statistics.median(gaps):.3f} s, worst {max(gaps):.3f} s."
         )
-        for process in restarted:
-            process.kill()
-            process.wait()
 
 
 if __name__ == "__main__":

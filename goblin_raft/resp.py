@@ -78,10 +78,6 @@ class RequestParser:
             self._reader = reader  # nothing is left in it
         elif not data.startswith(canonical):
             return 0
-        for request in found:
-            for word in request:
-                if type(word) is not bytes:
-                    return 0
         self.ready.extend(found)
         return len(canonical)
 

@@ -70,7 +70,7 @@ def test_a_number_is_a_whole_number_in_plain_digits(text):
 
 
 def test_a_bad_variable_is_named_as_such():
-    with pytest.raises(BadSetting, match="^GOBLIN_RAFT_MAXCLIENTS must be a whole number"):
+    with pytest.raises(BadSetting, match=r"^GOBLIN_RAFT_MAXCLIENTS must be a whole number"):
         load({}, {"GOBLIN_RAFT_MAXCLIENTS": "many"})
 
 

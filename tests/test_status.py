@@ -158,7 +158,7 @@ def test_client_reads_a_reply_that_comes_in_pieces(stub, wire, reply):
 
 def test_client_raises_an_error_reply(stub):
     with RespClient(*stub(b"-CLUSTERDOWN no leader\r\n")) as client:
-        with pytest.raises(RespError, match="^CLUSTERDOWN no leader$"):
+        with pytest.raises(RespError, match=r"^CLUSTERDOWN no leader$"):
             client.call("GET", "k")
 
 

@@ -69,7 +69,7 @@ class RaftEngine:
         self._timer_s = config.heartbeat_ms / 2000
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
-        self._role = ""
+        self._role: tuple[str, int, str | None] | None = None
 
     @classmethod
     async def open(cls, config: Config) -> RaftEngine:
@@ -213,16 +213,20 @@ class RaftEngine:
 
     def _set_deadline_timer(self) -> None:
         """On the leader, a turn right when the nearest lease is over."""
-        wait_s = self._replica.next_deadline_s()
         if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
+            if self._deadline_timer.when() > self._loop.time():
+                return  # it is set; should an earlier deadline come, the regular turn is near
             self._deadline_timer = None
+        wait_s = self._replica.next_deadline_s()
         if wait_s < self._timer_s:
             self._deadline_timer = self._loop.call_later(wait_s + 0.0005, self._schedule)
 
     def _log_role(self) -> None:
         node = self._replica.node
-        role = f"{node.role} term={node.term} leader={node.leader_id or '-'}"
+        role = (node.role, node.term, node.leader_id)
         if role != self._role:
             self._role = role
-            logger.info("role node=%s is=%s", self._config.node_id, role)
+            logger.info(
+                "role node=%s role=%s term=%d leader=%s", self._config.node_id, role[0], role[1],
+                role[2] or "-",
+            )  # fmt: skip

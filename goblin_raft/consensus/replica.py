@@ -134,8 +134,8 @@ class Replica:
             self.hand_over_until_s = min(self.hand_over_until_s, now_s + HAND_OVER_S / 2)
         self.node.doTick(0.0)
         self._meet_leader(now_s)
-        # A node that has far to catch up would not see its proposal's outcome in time: until it has,
-        # commands wait, and can be refused with certainty.
+        # A node that has far to catch up would not see its proposal's outcome in time: until it
+        # has, commands wait, and can be refused with certainty.
         if not (self.node.is_leader or self.node.leader_id is None or self.node.has_backlog):
             self._forward(now_s)
         self._serve_reads(now_s)
