@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import traceback
 from typing import Any, NamedTuple
 
 import msgpack
@@ -142,7 +143,10 @@ class StateMachine:
         if isinstance(error, MemoryError):
             raise error  # not the same on every replica: this process must end
         self.internal_errors += 1
-        logger.error("apply.bug command=%s", name, exc_info=error)
+        # The text of an exception may quote a client's data, which has no business in a log.
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{frames[-1].name}:{frames[-1].lineno}"
+        logger.error("apply.bug command=%s error=%s at=%s", name, type(error).__name__, place)
         return INTERNAL_ERROR
 
     # ---- time ----------------------------------------------------------------------------------
@@ -174,15 +178,25 @@ class StateMachine:
         )
 
     def restore(self, state: bytes) -> None:
-        """Become the machine that gave this state. Raises Unreadable."""
-        version, now_ms, wall_ms, origins, keyspaces = msgpack.unpackb(state)
-        if version != STATE_VERSION or len(keyspaces) != len(self.keyspaces):
-            msg = f"the state has version {version} and {len(keyspaces)} databases"
+        """Become the machine that gave this state. Raises Unreadable, and then nothing changed."""
+        origins = Origins()
+        keyspaces = [Keyspace() for _ in self.keyspaces]
+        try:
+            version, now_ms, wall_ms, boots, databases = msgpack.unpackb(state)
+            if version == STATE_VERSION:
+                origins.load(boots)
+                for keyspace, items in zip(keyspaces, databases, strict=True):
+                    keyspace.load(items)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever damaged bytes may cause
+            msg = f"the state is not one of ours: {type(error).__name__}"
+            raise Unreadable(msg) from error
+        if version != STATE_VERSION:
+            msg = f"the state has format {version}; this version reads format {STATE_VERSION}"
             raise Unreadable(msg)
         self.now_ms, self.wall_ms = now_ms, wall_ms
-        self.origins.load(origins)
-        for keyspace, items in zip(self.keyspaces, keyspaces, strict=True):
-            keyspace.load(items)
+        self.origins, self.keyspaces = origins, keyspaces
 
     def digest(self) -> str:
         """SHA-256 of the state, to compare replicas with."""

@@ -57,14 +57,21 @@ def test_the_image_is_built_from_files_that_are_there():
             assert all((CHECKOUT / source).exists() for source in line.split()[1:-1])
 
 
+def compose_tool():
+    """The plugin of today, or the program of before, or nothing."""
+    for words in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(words[0]):
+            done = subprocess.run([*words, "version"], capture_output=True)
+            if done.returncode == 0:
+                return words
+    return None
+
+
 def test_the_compose_tool_accepts_the_file():
-    compose = ["docker", "compose"]
-    if (
-        shutil.which("docker") is None
-        or subprocess.run([*compose, "version"], capture_output=True).returncode
-    ):
+    words = compose_tool()
+    if words is None:
         pytest.skip("no docker compose here")
     done = subprocess.run(
-        [*compose, "-f", str(COMPOSE), "config", "--quiet"], capture_output=True, text=True
+        [*words, "-f", str(COMPOSE), "config", "--quiet"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr

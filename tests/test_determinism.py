@@ -1,0 +1,58 @@
+"""The same log gives the same state and replies in every process, whatever its hash seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import hashlib, random, sys
+from goblin_raft.entry import encode_entry, encode_proposal
+from goblin_raft.state_machine import StateMachine
+rng = random.Random(7)
+machine, replies, now = StateMachine(), hashlib.sha256(), 1000
+def key(): return b"k%d" % rng.randrange(60)
+def command():
+    return rng.choice([
+        lambda: ["GOBLIN.CLAIM", rng.randrange(3), key(), b"r", b"t", 1 + rng.randrange(999)],
+        lambda: ["SET", 0, key(), b"v", rng.choice([None, "NX", "XX"]), rng.random() < .5,
+                 rng.choice([None, "KEEPTTL", ["PX", 500], ["EXAT", 2000]])],
+        lambda: ["HSET", 0, key(), [b"f%d" % rng.randrange(9), b"v"]],
+        lambda: ["ZADD", 0, key(), [rng.random(), b"m%d" % rng.randrange(9)]],
+        lambda: ["GOBLIN.CAD", 0, key(), b"t"],
+        lambda: ["GOBLIN.CAEXPIRE", 0, key(), b"t", 900],
+        lambda: ["DEL", 0, [key(), key()]],
+        lambda: ["FLUSHALL", 0, None] if rng.random() < .05 else ["PERSIST", 0, key()],
+        lambda: ["TTL", 0, key()], lambda: ["DBSIZE", 0],
+    ])()
+for number in range(1, 3000):
+    now += rng.randrange(40)
+    proposals = [
+        encode_proposal("n%d" % rng.randrange(3), rng.randrange(2), rng.randrange(number),
+                        max(1, number - 20), [command() for _ in range(rng.randrange(4))])
+        for _ in range(rng.randrange(3))
+    ]
+    for outcome in machine.apply(encode_entry(now, now + 5, proposals)):
+        replies.update(repr(outcome).encode())
+    if number == 1500 and sys.argv[1] == "snapshot":
+        state, machine = machine.state(), StateMachine()
+        machine.restore(state)
+        assert machine.state() == state
+assert machine.internal_errors == 0
+print(machine.digest(), replies.hexdigest())
+"""
+
+
+def run(hash_seed: str, mode: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, mode],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_two_processes_and_a_restored_one_agree_byte_for_byte():
+    assert run("1", "live") == run("2", "live") == run("3", "snapshot")
