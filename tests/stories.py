@@ -4,7 +4,7 @@
 > SET k v EX 30                         a request; `n2>` asks node 2, where there are three
 OK                                      its reply, as redis-cli prints it
 ~ 29 s                                  time passes; also in ms
-> SET <65537 bytes> v                   a word of so many bytes
+> SET <65537-bytes> v                   a word of so many bytes
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from goblin_raft.resp import split_inline
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 REQUEST = re.compile(r"(?:n(\d))?> (.*)")
 PAUSE = re.compile(r"~ (\d+) (ms|s)")
-FILLER = re.compile(rb"<(\d+)\0bytes>")
+FILLER = re.compile(rb"<(\d+)-bytes>")
 ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
@@ -45,7 +45,7 @@ class Step:
         found = REQUEST.fullmatch(self.line)
         if found is None:
             return None
-        words = split_inline(found[2].replace(" bytes>", "\0bytes>").encode())
+        words = split_inline(found[2].encode())
         assert words, self.line
         return [FILLER.sub(lambda hit: b"x" * int(hit[1]), word) for word in words]
 
@@ -65,7 +65,7 @@ class Step:
 def read_story(path: Path) -> list[Step]:
     """The blocks of a file."""
     steps = []
-    for block in re.split(r"\n\s*\n", path.read_text().strip()):
+    for block in re.split(r"\n\s*\n", path.read_text().strip("\n")):
         lines = block.split("\n")
         while lines:
             line = lines.pop(0)

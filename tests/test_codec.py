@@ -24,6 +24,7 @@ MESSAGES = [
         "prev_term": 1,
         "entries": [ENTRY, (b"\x01", 6, 2)],
         "clock_ms": 77,
+        "answer": True,
     },
     {"type": "append_answer", "term": 2, "success": True, "next_index": 7},
     {"type": "pre_vote", "term": 2, "last_log_index": 3, "last_log_term": 1},

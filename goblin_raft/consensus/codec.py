@@ -60,6 +60,7 @@ _SCHEMAS: dict[str, dict[str, Callable[[Any], bool]]] = {
         "prev_term": _integer,
         "entries": _list,
         "clock_ms": _integer,
+        "answer": _boolean,
     },
     "append_answer": {"term": _integer, "success": _boolean, "next_index": _integer},
     "pre_vote": {"term": _integer, "last_log_index": _integer, "last_log_term": _integer},

@@ -14,15 +14,12 @@ Invariants, each with the defect of stock pysyncobj 0.3.17 that broke it (docs/c
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 
 from pysyncobj.node import Node
 
 from goblin_raft.consensus.errors import Fatal
 from goblin_raft.consensus.stock import FOLLOWER, LEADER, LogEntry, Message, StockNode, monotonic_s
-
-logger = logging.getLogger(__name__)
 
 # How much may be under way to one follower. Enough to keep a link busy while the follower syncs,
 # little enough that a stopped follower does not fill the leader's memory.
@@ -113,7 +110,8 @@ class Replication(StockNode):
             self.answer(node, success=False, hint=self._commit_index + 1)
         else:
             verified = self._append(previous, message["entries"])
-            self.answer(node, success=True, hint=verified + 1)
+            if message["answer"]:
+                self.answer(node, success=True, hint=verified + 1)
             self._commit_index = max(self._commit_index, min(message["commit_index"], verified))
 
     def _follow(self, leader: Node, term: int) -> None:
@@ -175,12 +173,9 @@ class Replication(StockNode):
             progress.acknowledged(hint - 1)
             self._send_to(node, {}, heartbeat=False, probe=False)
         elif hint:
-            if hint <= self._match_index[node]:
-                logger.critical(
-                    "follower.lost_entries node=%s had=%d wants=%d", node.id,
-                    self._match_index[node], hint,
-                )  # fmt: skip
-                self._match_index[node] = hint - 1
+            # A conflict is answered with what is surely the same, which may be less than was
+            # acknowledged; counting less is always safe, the commit index never goes back.
+            self._match_index[node] = min(self._match_index[node], hint - 1)
             hint = max(1 + self._log[0][1], min(hint, last + 1))
             # Several messages under way are refused for one reason: obey the first refusal.
             if not progress.probing or hint != self._next_index[node]:
@@ -227,7 +222,9 @@ class Replication(StockNode):
             self._SyncObj__transport.send(node, message)
             heartbeat = False
         if heartbeat:
+            # The commit index alone needs no answer; a heartbeat's is what check-quorum counts.
             message, _ = self._build(self._next_index[node], built, with_entries=False)
+            message["answer"] = probe
             self._SyncObj__transport.send(node, message)
 
     def _build(
@@ -255,6 +252,7 @@ class Replication(StockNode):
                 "prev_term": self._log[position - 1][2],
                 "entries": entries,
                 "clock_ms": self.clock_ms(),
+                "answer": True,
             }
             built[key] = (message, size_bytes)
         return built[key]

@@ -1,0 +1,65 @@
+"""Pages that can go stale do not, and nothing is declared that no story ever shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from goblin_raft import docs_pages, errors
+from goblin_raft.commands import TABLE
+from goblin_raft.errors import Cause
+from tests.stories import TRANSCRIPTS, read_story
+
+DOCS = Path(__file__).parent.parent / "docs"
+STEPS = [step for path in TRANSCRIPTS.glob("*.txt") for step in read_story(path)]
+# Their replies depend on the node, the time or the version, so other tests show them.
+NOT_FOR_STORIES = {"INFO", "HELLO", "COMMAND", "COMMAND COUNT", "COMMAND LIST"}
+# No request can cause it; tests/test_state_machine.py does.
+BUGS_ONLY = {errors.INTERNAL_ERROR}
+
+
+@pytest.mark.parametrize("page", ["commands", "errors"])
+def test_generated_pages_are_current(page):
+    expected = getattr(docs_pages, f"render_{page}")()
+    assert (DOCS / f"{page}.md").read_text() == expected, "run `goblin-raft docs --write docs`"
+
+
+@pytest.mark.parametrize("name", sorted(set(TABLE) - {n.encode() for n in NOT_FOR_STORIES}))
+def test_every_command_is_in_a_story(name):
+    words = name.split()
+    told = [[word.upper() for word in (step.argv or [])[: len(words)]] for step in STEPS]
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in errors.TABLE if row.cause is Cause.REQUEST and row not in BUGS_ONLY],
+    ids=lambda row: row.text,
+)
+def test_every_error_of_a_request_is_in_a_story(row):
+    pattern = re.sub(r"\\{\w+\\}", ".*", re.escape("(error) " + row.text))
+    assert any(re.fullmatch(pattern, step.expected) for step in STEPS)
+
+
+def test_the_one_error_that_is_not_definite():
+    assert [row.code for row in errors.TABLE if not row.definite] == ["UNCERTAIN"]
+    assert not errors.UNCERTAIN.failure().definite
+    assert errors.CLUSTERDOWN.failure().definite
+
+
+@pytest.mark.parametrize("row", errors.TABLE, ids=lambda row: row.text)
+def test_error_texts_are_lines_that_no_client_takes_for_something_else(row):
+    """redisson tries again on anything that begins with WAIT, redis-py on LOADING."""
+    assert "\n" not in row.text
+    assert "\r" not in row.text
+    assert not row.text.startswith(("WAIT", "ERR WAIT", "LOADING", "BUSY", "READONLY", "MOVED"))
+    assert row.advice.endswith(".")
+
+
+def test_what_a_client_sent_cannot_end_an_error_line():
+    failure = errors.unknown_command([b"a\r\n+OK", b"\xff\r\n" * 200, b"{0}{name}"])
+    assert "\r" not in failure.text
+    assert "\n" not in failure.text
+    failure.text.encode()
