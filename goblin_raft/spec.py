@@ -29,7 +29,7 @@ Check = Callable[[list[Any]], None]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 # The first release that has the command; a later one says so in its declaration.
-FIRST_RELEASE = "1.0.0"
+FIRST_RELEASE = "0.1.0"
 WORDS_MAX = 1 << 20
 
 # Redis's words for our groups, where it has one.

@@ -290,25 +290,48 @@ def test_garbage_on_either_port_closes_that_connection_only(cluster):
 
 
 def test_a_count_by_compare_and_set_is_exact_while_leaders_change(cluster):
-    """Forwarding a command that must not be repeated: 400 of them while leaders are killed."""
+    """Forwarding a command that must not be repeated: 1,000 through each node, while the leader is
+    killed and started again every two seconds."""
     assert cluster.insist(1, "SET", "n", "0") == b"OK"
-    ok = uncertain = 0
-    for step in range(400):
-        if step % 100 == 50:
+    stop = threading.Event()
+    kills = 0
+
+    def change_leaders() -> None:
+        nonlocal kills
+        while not stop.wait(2.0):
             leader = cluster.leader()
             cluster.kill(leader)
+            kills += 1
             cluster.restart(leader)
-        node = 1 + step % 3
-        value = int(cluster.insist(node, "GET", "n"))
+
+    changer = threading.Thread(target=change_leaders)
+    changer.start()
+    ok = uncertain = 0
+    clients: dict[int, RespClient] = {}
+    done = dict.fromkeys((1, 2, 3), 0)
+    node = 1
+    while min(done.values()) < 1000:
+        node = node % 3 + 1
         try:
-            reply = cluster.call(node, "GOBLIN.CAS", "n", value, value + 1)
+            if node not in clients:
+                clients[node] = RespClient("127.0.0.1", cluster.base + node - 1, timeout_s=5)
+            value = int(clients[node].call("GET", "n"))
+        except (OSError, RespError):
+            clients.pop(node, None)
+            continue
+        done[node] += 1
+        try:
+            ok += clients[node].call("GOBLIN.CAS", "n", value, value + 1) == b"OK"
         except RespError as error:
             uncertain += str(error).startswith("UNCERTAIN")
-            continue
         except OSError:
             uncertain += 1  # the node itself died under the request
-            continue
-        ok += reply in (b"OK", 1)
+            clients.pop(node, None)
+    stop.set()
+    changer.join()
+    for client in clients.values():
+        client.close()
     final = int(cluster.insist(1, "GET", "n"))
     assert ok <= final <= ok + uncertain
-    assert ok > 350
+    assert ok > 2_500
+    assert kills >= 2

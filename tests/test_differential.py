@@ -26,6 +26,7 @@ SCRIPT = (
     b"return redis.call('get', KEYS[2])"
 )
 SLOT_MS = 120
+LATE_MS = 35
 
 
 @pytest.fixture
@@ -112,16 +113,29 @@ def command(rng: random.Random) -> list[bytes]:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_random_sequence_gets_the_same_replies(redis, seed):
-    rng = random.Random(seed)
+def same_replies(redis: RespClient, rng: random.Random) -> bool:
+    """Whether the comparison could be made: commands that come late say nothing of either."""
     redis.call("FLUSHALL")
     engine = MemoryEngine(lambda: time.time_ns() // 1_000_000)
+    slot_s = SLOT_MS / 1000
     for _ in range(45):
         now_s = time.time()
-        slot_s = SLOT_MS / 1000
-        time.sleep(((now_s // slot_s) + 1) * slot_s - now_s)
+        start_s = (now_s // slot_s + 1) * slot_s
+        time.sleep(start_s - now_s)
+        compared = []
         for _ in range(12):
             words = command(rng)
-            here, there = ours(engine, words), theirs(redis, words)
+            compared.append((words, ours(engine, words), theirs(redis, words)))
+        if time.time() - start_s > LATE_MS / 1000:
+            return False
+        for words, here, there in compared:
             assert here == there, words
+    return True
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_random_sequence_gets_the_same_replies(redis, seed):
+    for _ in range(5):
+        if same_replies(redis, random.Random(seed)):
+            return
+    pytest.fail("this machine is too busy to keep to slots of time")

@@ -113,12 +113,19 @@ def test_forgetting_too_early_would_apply_a_copy_again():
     assert origins.admit(proposal(1, boot=7), FORGET_AFTER_MS)
 
 
+def test_what_is_settled_ends_before_the_number_given():
+    origins = Origins()
+    assert origins.admit(proposal(5, settled=4), 0)
+    assert origins.admit(proposal(4, settled=4), 0)
+    assert not origins.admit(proposal(3), 0)
+
+
 def test_the_state_does_not_depend_on_the_order_of_arrival():
+    """Numbers that fall into one slot of a small set, whose order then is that of arrival."""
+    arrivals = [proposal(number) for number in (9, 17)] + [proposal(1, origin="n0")]
     one, other = Origins(), Origins()
-    for sequence in (9, 5, 7, 3):
-        one.admit(proposal(sequence), 4)
-    for sequence in (3, 5, 7, 9):
-        other.admit(proposal(sequence), 4)
-    one.admit(proposal(1, origin="n0"), 5)
-    other.admit(proposal(1, origin="n0"), 5)
+    for each in arrivals:
+        one.admit(each, 4)
+    for each in reversed(arrivals):
+        other.admit(each, 4)
     assert one.state() == other.state()
