@@ -4,28 +4,43 @@ Knows the command table and the seam of the engine; nothing of sockets or of con
 commands of a chunk share one fate: if any of them writes, all lie in one log entry in their order;
 if all only read, one barrier serves them. The next chunk begins when this one is answered, which is
 what keeps the order within a connection.
+
+A node command never shares a chunk with a data command: what it sees (INFO) is what the requests
+before it have done, and what it changes (HELLO, READONLY, SELECT) is true only after it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from goblin_raft import errors
-from goblin_raft.commands import TABLE
+from goblin_raft.commands import TABLE, lookup
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeStatus, NodeView
 from goblin_raft.reply import Failure, Reply
-from goblin_raft.spec import Verb
+from goblin_raft.spec import Command, Verb
 from goblin_raft.state_machine import StateMachine
+
+logger = logging.getLogger(__name__)
 
 # A chunk is bounded so that one client's pipeline does not hold up the others.
 CHUNK_REQUESTS_MAX = 1024
+COMMAND_OVERHEAD_BYTES = 64
 
 # What a browser sends when a web page makes it post to this port: close, as Redis does.
 _CROSS_PROTOCOL = (b"POST", b"HOST:")
+
+# By the two usual spellings, without the two-word names; `lookup` finds the rest.
+_USUAL = {
+    spelling: command
+    for name, command in TABLE.items()
+    if command.words_of_name == 1
+    for spelling in (name, name.lower())
+}
 
 Done = Callable[[list[Reply]], None]
 
@@ -50,6 +65,27 @@ class Engine(Protocol):
         """This node's part in the cluster."""
 
 
+class _Chunk:
+    """What waits for the engine: all replies, with blanks where the data commands' belong."""
+
+    __slots__ = ("commands", "done", "replies", "slots")
+
+    def __init__(self, done: Done) -> None:
+        self.replies: list[Reply] = []
+        self.slots: list[int] = []
+        self.commands: list[list[Any]] = []
+        self.done = done
+
+    def finish(self, results: list[Reply]) -> None:
+        """Fill the blanks in, and answer."""
+        if len(results) == len(self.replies):  # nothing but data commands
+            self.done(results)
+            return
+        for slot, result in zip(self.slots, results, strict=True):
+            self.replies[slot] = result
+        self.done(self.replies)
+
+
 class Dispatcher:
     """See the module."""
 
@@ -57,84 +93,95 @@ class Dispatcher:
         self.engine = engine
         self.limits = limits
         self.chunk_bytes_max = chunk_bytes_max
+        # A key and two values at their limits always fit, as in GOBLIN.CAS.
+        self.command_bytes_max = max(
+            chunk_bytes_max, limits.key_bytes_max + 2 * limits.value_bytes_max
+        )
         self.refusal: Failure | None = None  # set while this node shuts down
 
-    def run_chunk(self, requests: deque[list[bytes]], node: NodeView, done: Done) -> None:
-        """Take a chunk from `requests` and call `done` with its replies, once, perhaps at once."""
-        session = node.session
-        replies: list[Reply] = []
-        slots: list[int] = []
-        commands: list[list[Any]] = []
-        size_bytes = 0
-        writes = False
-        while requests and len(replies) < CHUNK_REQUESTS_MAX and not session.closing:
-            request_bytes = sum(map(len, requests[0]))
-            if commands and size_bytes + request_bytes > self.chunk_bytes_max:
-                break
-            argv = requests.popleft()
-            command = TABLE.get(argv[0]) or TABLE.get(argv[0].upper())
-            if command is None:
-                if argv[0].upper() in _CROSS_PROTOCOL:
-                    session.closing = True
-                    break
-                replies.append(errors.unknown_command(argv))
-                continue
-            if command.subcommands and len(argv) > 1:
-                command = command.subcommands.get(argv[1].upper())
-                if command is None:
-                    replies.append(errors.unknown_subcommand(argv))
-                    continue
+    def run_chunk(
+        self,
+        requests: deque[list[bytes]],
+        node: NodeView,
+        done: Done,
+        *,
+        requests_max: int = CHUNK_REQUESTS_MAX,
+        refusal: Failure | None = None,
+    ) -> None:
+        """Take a chunk from `requests` and call `done` with its replies, once, perhaps at once.
+
+        With a `refusal` data commands get it for an answer and are not executed.
+        """
+        chunk = _Chunk(done)
+        replies, slots, commands = chunk.replies, chunk.slots, chunk.commands
+        size_bytes, writes = 0, False
+        limits, command_bytes_max = self.limits, self.command_bytes_max
+        while requests and len(replies) < requests_max:
+            argv = requests[0]
             try:
-                args = command.decode(argv, self.limits)
+                command = _USUAL.get(argv[0])
+                if command is None or command.subcommands:
+                    command = lookup(argv)
+                args = command.decode(argv, limits)
                 if command.verb is Verb.NODE:
-                    replies.append(command.handler(node, *args))
-                    continue
+                    if not commands:
+                        requests.popleft()
+                        replies.append(self._answer(command, node, args))
+                    break
+                request_bytes = sum(map(len, argv))
+                if request_bytes - len(argv[0]) > command_bytes_max:
+                    raise errors.COMMAND_TOO_LONG.refusal(limit=command_bytes_max)
             except StoreError as error:
+                if argv[0].upper() in _CROSS_PROTOCOL:
+                    node.session.closing = True
+                    break
+                requests.popleft()
                 replies.append(error.reply)
                 continue
+            # Small commands cost more than their words: their frame in the entry and in memory.
+            size_bytes += request_bytes + COMMAND_OVERHEAD_BYTES
+            if commands and size_bytes > self.chunk_bytes_max:
+                size_bytes -= request_bytes + COMMAND_OVERHEAD_BYTES
+                break
+            requests.popleft()
             writes = writes or command.verb is Verb.WRITE
             slots.append(len(replies))
             replies.append(None)
-            commands.append([command.name, session.db, *args])
-            # Small commands cost more than their words: their frame in the entry and in memory.
-            size_bytes += request_bytes + 64
+            commands.append([command.name, node.session.db, *args])
+        refusal = refusal or self.refusal
         if not commands:
             done(replies)
-        elif self.refusal is not None:
-            self._finish(replies, slots, [self.refusal] * len(commands), done)
+        elif refusal is not None:
+            chunk.finish([refusal] * len(commands))
         elif writes:
-            self.engine.propose(
-                commands,
-                size_bytes,
-                lambda results: self._finish(replies, slots, results, done),
-            )
-        elif session.readonly:
-            self._finish(replies, slots, self._read_all(commands), done)
+            self.engine.propose(commands, size_bytes, chunk.finish)
         else:
-            self.engine.read(lambda failure: self._read(failure, replies, slots, commands, done))
+            self._read(chunk, at_once=node.session.readonly)
 
-    def _read(
-        self,
-        failure: Failure | None,
-        replies: list[Reply],
-        slots: list[int],
-        commands: list[list[Any]],
-        done: Done,
-    ) -> None:
-        results: list[Reply] = (
-            self._read_all(commands) if failure is None else [failure] * len(commands)
-        )
-        self._finish(replies, slots, results, done)
+    @staticmethod
+    def _answer(command: Command, node: NodeView, args: list[Any]) -> Reply:
+        try:
+            return command.handler(node, *args)
+        except StoreError as error:
+            return error.reply
+        except Exception as error:  # a bug, or the system refused it; the connection can go on
+            # Without the exception's text, which may quote a client's data.
+            kind = type(error).__name__
+            logger.error("node_command.bug command=%s error=%s", command.name, kind)
+            return errors.INTERNAL_ERROR.failure()
+
+    def _read(self, chunk: _Chunk, *, at_once: bool) -> None:
+        commands = chunk.commands
+
+        def ready(failure: Failure | None) -> None:
+            refused: list[Reply] = [failure] * len(commands)
+            chunk.finish(self._read_all(commands) if failure is None else refused)
+
+        if at_once:
+            ready(None)
+        else:
+            self.engine.read(ready)
 
     def _read_all(self, commands: list[list[Any]]) -> list[Reply]:
         now_ms = self.engine.cluster_now_ms()
         return [self.engine.machine.read(command, now_ms) for command in commands]
-
-    @staticmethod
-    def _finish(replies: list[Reply], slots: list[int], results: list[Reply], done: Done) -> None:
-        if len(results) == len(replies):  # nothing but data commands
-            done(results)
-            return
-        for slot, result in zip(slots, results, strict=True):
-            replies[slot] = result
-        done(replies)

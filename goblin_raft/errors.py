@@ -126,6 +126,11 @@ VALUE_TOO_LONG = _row(
     "ERR value is longer than {limit} bytes",
     "Store the data elsewhere and a reference here, or raise `value_bytes_max` on every node.",
 )
+COMMAND_TOO_LONG = _row(
+    Cause.REQUEST,
+    "ERR command is longer than {limit} bytes",
+    "Send it in parts: a command lies in one log entry, whose size `entry_bytes_max` limits.",
+)
 WRONG_TYPE = _row(
     Cause.REQUEST,
     "WRONGTYPE Operation against a key holding the wrong kind of value",

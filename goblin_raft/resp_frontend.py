@@ -5,23 +5,37 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 
 from goblin_raft import errors
 from goblin_raft.config import Config
-from goblin_raft.dispatch import Dispatcher, Engine
+from goblin_raft.dispatch import CHUNK_REQUESTS_MAX, Dispatcher, Engine
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import Metrics, NodeView
 from goblin_raft.reply import Failure, Reply
-from goblin_raft.resp import BULK_BYTES_MAX, RequestParser, encode_all
+from goblin_raft.resp import BULK_BYTES_MAX, RequestParser, encode, encode_all
 from goblin_raft.session import Session
 
 logger = logging.getLogger(__name__)
 
-# Requests that wait for their turn on one connection before we stop reading from it.
+# Requests that wait for their turn on one connection, and the bytes they came in, before we stop
+# reading from it. Both, because a request can be two bytes or many million.
 READY_REQUESTS_MAX = 8192
-# Replies that a client has not read yet before we stop serving it.
-OUTPUT_BYTES_HIGH = 1024 * 1024
+READY_BYTES_MAX = 1024 * 1024
+# Replies that a client has not read yet before we stop serving it. Some clients send a pipeline to
+# its end before they read the first reply: this is room for the replies to two million claims, and
+# whoever sends more than fits, without reading, waits for ever.
+OUTPUT_BYTES_HIGH = 32 * 1024 * 1024
+# Replies are put together up to this size for one write.
+WRITE_BYTES = 64 * 1024
+# What one connection may have served in one go, should the engine answer at once.
+TURN_REQUESTS_MAX = 4096
+# Codes that say "not executed, try again". Some clients then send the whole pipeline again, so what
+# came with the refused command must not be executed either.
+REFUSAL_CODES = frozenset({errors.CLUSTERDOWN.code, errors.TRYAGAIN.code})
+# Find out that a silent client's machine is gone, as Redis does.
+KEEPALIVE_S = 300
 
 
 class Connection(asyncio.Protocol):
@@ -32,20 +46,31 @@ class Connection(asyncio.Protocol):
         self.parser = RequestParser(
             bulk_bytes_max=max(BULK_BYTES_MAX, 2 * frontend.config.value_bytes_max)
         )
-        self.busy = False
+        self.busy = False  # a chunk is under way
+        self.output: list[bytes] = []  # encoded, not written yet
+        self.output_bytes = 0
+        self.unwritten: Iterator[Reply] | None = None  # replies that found the output full
         self.output_full = False
+        self.backlog_bytes = 0  # came since the last time that nothing waited
         self.input_paused = False
+        self.refusal: Failure | None = None
+        self.refusals_left = 0
         self.eof = False
         self.lost = False
         self.advancing = False
         self.node: NodeView
         self.transport: asyncio.Transport
 
+    # ---- the transport's calls -------------------------------------------------------------------
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client came; past `maxclients` it is told so, in Redis's words."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_HIGH)
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
         frontend = self.frontend
         frontend.metrics.connections_total += 1
         peer = transport.get_extra_info("peername") or ("?", 0)
@@ -61,63 +86,17 @@ class Connection(asyncio.Protocol):
         frontend.metrics.connections = len(frontend.connections)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and go on if nothing is under way."""
-        self.frontend.metrics.input_bytes += len(data)
-        self.parser.feed(data)
-        if self.busy or self.output_full:
-            if len(self.parser.ready) > READY_REQUESTS_MAX and not self.input_paused:
-                self.input_paused = True
-                self.transport.pause_reading()
-        else:
-            self.advance()
-
-    def advance(self) -> None:
-        """Serve chunk after chunk until one has to wait, or nothing is left."""
-        if self.advancing:
-            return
-        self.advancing = True
-        session = self.node.session
+        """Parse, go on if nothing is under way, and stop reading when too much waits."""
         parser = self.parser
-        while parser.ready and not (self.busy or self.output_full or session.closing or self.lost):
-            self.busy = True
-            self.frontend.dispatcher.run_chunk(parser.ready, self.node, self.answered)
-        self.advancing = False
-        if self.busy or self.output_full or self.lost:
-            return
-        if parser.error is not None and not session.closing:
-            self.write([errors.PROTOCOL_ERROR.failure(problem=parser.error)])
-            session.closing = True
-        if session.closing or (self.eof and not parser.ready):
-            self.transport.close()  # after what is written was sent
-        elif self.input_paused and len(parser.ready) <= READY_REQUESTS_MAX // 2:
-            self.input_paused = False
-            self.transport.resume_reading()
-
-    def answered(self, replies: list[Reply]) -> None:
-        """The chunk under way has its replies."""
-        self.busy = False
-        if self.lost:
-            return
-        self.write(replies)
-        if not self.advancing and (
-            self.parser.ready
-            or self.parser.error is not None
-            or self.eof
-            or self.input_paused
-            or self.node.session.closing
-        ):
-            self.advance()
-
-    def write(self, replies: list[Reply]) -> None:
-        """One write for a whole chunk."""
-        metrics = self.frontend.metrics
-        metrics.commands += len(replies)
-        for reply in replies:
-            if type(reply) is Failure:
-                metrics.count_error(reply.code)
-        data = encode_all(replies, self.node.session.protocol)
-        metrics.output_bytes += len(data)
-        self.transport.write(data)
+        self.frontend.metrics.input_bytes += len(data)
+        self.backlog_bytes += len(data)
+        parser.feed(data)
+        self.advance()
+        if (
+            self.backlog_bytes > READY_BYTES_MAX or len(parser.ready) > READY_REQUESTS_MAX
+        ) and not (self.input_paused or self.transport.is_closing()):
+            self.input_paused = True
+            self.transport.pause_reading()
 
     def pause_writing(self) -> None:
         """The client does not read: serve nothing more until it does."""
@@ -126,21 +105,120 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         self.output_full = False
-        if not self.busy:
+        if not self.advancing:
             self.advance()
 
     def eof_received(self) -> bool:
         """The client sends no more, and still gets all its replies."""
         self.eof = True
-        if not self.busy and not self.output_full:
-            self.advance()
+        self.advance()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """What is under way goes on; nobody hears of it."""
         self.lost = True
+        self.unwritten = None
+        self.parser.ready.clear()
         self.frontend.connections.discard(self)
         self.frontend.metrics.connections = len(self.frontend.connections)
+
+    # ---- chunk after chunk -----------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Serve chunk after chunk until one has to wait, or nothing is left."""
+        if self.advancing or self.busy or self.output_full or self.lost:
+            return
+        self.advancing = True
+        ready, session = self.parser.ready, self.node.session
+        if self.unwritten is not None:
+            self._write(self.unwritten)
+        served_until = len(ready) - TURN_REQUESTS_MAX
+        while ready and not (
+            self.busy or self.output_full or self.unwritten or session.closing or self.lost
+        ):
+            if len(ready) <= served_until:
+                asyncio.get_running_loop().call_soon(self.advance)  # others have their turn
+                break
+            self.busy = True
+            self._run_chunk()
+        self._flush()
+        self.advancing = False
+        if not (self.busy or self.output_full or self.unwritten or self.lost):
+            self._rest()
+
+    def _run_chunk(self) -> None:
+        ready = self.parser.ready
+        if not self.refusals_left:
+            self.frontend.dispatcher.run_chunk(ready, self.node, self.answered)
+            return
+        before = len(ready)
+        self.frontend.dispatcher.run_chunk(
+            ready,
+            self.node,
+            self.answered,
+            requests_max=min(CHUNK_REQUESTS_MAX, self.refusals_left),
+            refusal=self.refusal,
+        )
+        self.refusals_left -= before - len(ready)
+
+    def answered(self, replies: list[Reply]) -> None:
+        """The chunk under way has its replies."""
+        self.busy = False
+        if self.lost:
+            return
+        metrics = self.frontend.metrics
+        metrics.commands += len(replies)
+        for reply in replies:
+            if type(reply) is Failure:
+                metrics.count_error(reply.code)
+                if reply.code in REFUSAL_CODES and not self.refusals_left:
+                    self.refusal = reply
+                    self.refusals_left = len(self.parser.ready)
+        self._write(iter(replies))
+        if not self.advancing:
+            self._flush()
+            self.advance()
+
+    def _rest(self) -> None:
+        """Nothing is under way. Is there a reason to close, or to read again?"""
+        parser, session = self.parser, self.node.session
+        if parser.ready and not session.closing:
+            return
+        self.backlog_bytes = 0
+        if parser.error is not None and not session.closing:
+            self._write(iter([errors.PROTOCOL_ERROR.failure(problem=parser.error)]))
+            self._flush()
+            session.closing = True
+        if session.closing or self.eof:
+            self.transport.close()  # after what is written was sent
+        elif self.input_paused:
+            self.input_paused = False
+            self.transport.resume_reading()
+
+    # ---- output ----------------------------------------------------------------------------------
+
+    def _write(self, replies: Iterator[Reply]) -> None:
+        """Encode replies until the output is full; the rest waits as it is."""
+        self.unwritten = None
+        protocol = self.node.session.protocol
+        for reply in replies:
+            data = encode(reply, protocol)
+            self.output.append(data)
+            self.output_bytes += len(data)
+            if self.output_bytes > WRITE_BYTES:
+                self._flush()
+                if self.output_full:
+                    self.unwritten = replies
+                    return
+
+    def _flush(self) -> None:
+        """One write for all that was encoded."""
+        if self.output and not self.lost:
+            self.frontend.metrics.output_bytes += self.output_bytes
+            self.output_bytes = 0
+            data = b"".join(self.output)
+            self.output.clear()
+            self.transport.write(data)
 
 
 class Frontend:

@@ -43,7 +43,7 @@ class MemoryNode:
             lambda: START_MS + self.passed_ms, wall_ms=lambda: START_WALL_MS + self.passed_ms
         )
         self.machine = self.engine.machine
-        self.dispatcher = Dispatcher(self.engine, Limits(), chunk_bytes_max=1 << 20)
+        self.dispatcher = Dispatcher(self.engine, Limits(), Config().entry_bytes_max)
         self.session = Session(id=1, address="127.0.0.1:50000")
         self.view = NodeView(
             session=self.session,

@@ -67,7 +67,7 @@ TESTED_IN = {
         "consensus.proposals consensus.replica consensus.replication consensus.stock"
     ),
     "test_cluster.py": (
-        "arguments spec dispatch node_view resp_frontend server values commands.claims "
+        "arguments spec node_view server values commands.claims "
         "commands.connection commands.hashes commands.keys commands.server commands.sorted_sets "
         "commands.strings consensus.disk consensus.engine consensus.transport"
     ),
