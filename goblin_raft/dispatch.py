@@ -34,6 +34,10 @@ COMMAND_OVERHEAD_BYTES = 64
 # What a browser sends when a web page makes it post to this port: close, as Redis does.
 _CROSS_PROTOCOL = (b"POST", b"HOST:")
 
+# There are no transactions yet. Clients send what belongs into one without waiting for an answer to
+# this, and it must not be executed as if it stood alone: close as well.
+_TRANSACTION = b"MULTI"
+
 # By the two usual spellings, without the two-word names; `lookup` finds the rest.
 _USUAL = {
     spelling: command
@@ -132,11 +136,13 @@ class Dispatcher:
                 if request_bytes - len(argv[0]) > command_bytes_max:
                     raise errors.COMMAND_TOO_LONG.refusal(limit=command_bytes_max)
             except StoreError as error:
-                if argv[0].upper() in _CROSS_PROTOCOL:
+                requests.popleft()
+                name = argv[0].upper()
+                if name not in _CROSS_PROTOCOL:
+                    replies.append(error.reply)
+                if name in _CROSS_PROTOCOL or name == _TRANSACTION:
                     node.session.closing = True
                     break
-                requests.popleft()
-                replies.append(error.reply)
                 continue
             # Small commands cost more than their words: their frame in the entry and in memory.
             size_bytes += request_bytes + COMMAND_OVERHEAD_BYTES

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from goblin_raft.arguments import Argument, Optional, Options, Part, Reader, Repeated
+from goblin_raft.arguments import Argument, Optional, Options, Part, Repeated
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
 from goblin_raft.limits import Limits
+from goblin_raft.readers import Reader
 from goblin_raft.reply import Map, Reply, Status
 
 Handler = Callable[..., Reply]

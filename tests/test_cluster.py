@@ -142,6 +142,15 @@ def test_the_story_on_three_nodes(cluster):
     assert [cluster.call(node, "GET", "c") for node in (1, 2, 3)] == [b"worker-3"] * 3
 
 
+def test_a_time_to_live_counts_down_while_nothing_is_written(cluster):
+    assert cluster.call(1, "SET", "k", "v", "PX", 60_000) == b"OK"
+    index = cluster.info(1)["raft_last_log_index"]
+    for node in (1, 2, 3):
+        first = cluster.call(node, "PTTL", "k")
+        cluster.wait_for(lambda: cluster.call(node, "PTTL", "k") <= first - 200)  # noqa: B023
+    assert cluster.info(1)["raft_last_log_index"] == index
+
+
 def test_a_claim_survives_the_leader_that_gave_it_thirty_times(cluster):
     for turn in range(30):
         leader = cluster.leader()

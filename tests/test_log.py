@@ -124,9 +124,11 @@ def test_a_term_that_falls_is_found(filled):
 @pytest.mark.parametrize("keep", [0, 100, 5000])
 def test_a_truncated_file_is_refused(filled, keep):
     path = filled / "raft.db"
-    path.write_bytes(path.read_bytes()[:keep])
+    cut = path.read_bytes()[:keep]
+    path.write_bytes(cut)
     with pytest.raises(StartRefused, match="damaged"):
         reopen(filled)
+    assert path.read_bytes() == cut
 
 
 def test_a_log_without_its_identity_is_refused(filled):

@@ -9,22 +9,12 @@ from hypothesis import strategies as st
 
 from goblin_raft import errors
 from goblin_raft.arguments import (
-    EXPIRE_MS_MAX,
-    INT64_MAX,
-    INT64_MIN,
     flag,
     integer,
     key,
     one_of,
     optional,
     options,
-    read_integer,
-    read_milliseconds,
-    read_score,
-    read_seconds,
-    read_signed_milliseconds,
-    read_signed_seconds,
-    read_unix_seconds,
     repeated,
     seconds,
     string,
@@ -32,6 +22,18 @@ from goblin_raft.arguments import (
 )
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
+from goblin_raft.readers import (
+    EXPIRE_MS_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    read_integer,
+    read_milliseconds,
+    read_score,
+    read_seconds,
+    read_signed_milliseconds,
+    read_signed_seconds,
+    read_unix_seconds,
+)
 from goblin_raft.reply import Failure, Map, Status
 from goblin_raft.spec import Command, Family, build_table
 

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "goblin_raft"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FILE_LINES_MAX = 420
+FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 LINE_CHARACTERS_MAX = 100
 
@@ -24,14 +24,15 @@ LINE_CHARACTERS_MAX = 100
 LAYERS = [
     "__init__ reply errors limits session clock config",
     "node_view entry values",
-    "arguments keyspace origins",
+    "readers keyspace origins",
+    "arguments",
     "spec",
     "commands.connection commands.claims commands.strings commands.keys commands.hashes",
     "commands.server commands.sorted_sets",
     "commands.__init__",
     "state_machine",
     "consensus.__init__ consensus.errors",
-    "consensus.stock consensus.disk",
+    "consensus.stock consensus.disk consensus.answers",
     "consensus.log consensus.codec consensus.barrier consensus.proposals consensus.memory",
     "consensus.replication consensus.elections consensus.transport",
     "consensus.node",
@@ -67,12 +68,15 @@ TESTED_IN = {
         "consensus.proposals consensus.replica consensus.replication consensus.stock"
     ),
     "test_cluster.py": (
-        "arguments spec node_view server values commands.claims "
+        "arguments spec node_view values commands.claims "
         "commands.connection commands.hashes commands.keys commands.server commands.sorted_sets "
-        "commands.strings consensus.disk consensus.engine consensus.transport"
+        "commands.strings consensus.transport"
     ),
     "test_cli.py": "docs_pages __main__",
     "test_status.py": "resp_client",
+    "test_dispatch.py": "consensus.memory",
+    "test_spec.py": "readers",
+    "test_engine.py": "consensus.disk consensus.answers",
 }
 # Tables and plain values: nothing in them can go wrong by itself.
 WITHOUT_BEHAVIOUR = {
@@ -85,7 +89,7 @@ WITHOUT_BEHAVIOUR = {
     "reply",
     "session",
 }
-UNTESTED = {"consensus.memory": "the twin of the engine; no test needs one node yet"}
+UNTESTED: dict[str, str] = {}
 
 
 def name_of(path: Path) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from goblin_raft import errors
-from goblin_raft.arguments import integer, optional, read_integer, repeated, string
+from goblin_raft.arguments import integer, optional, repeated, string
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeView
+from goblin_raft.readers import read_integer
 from goblin_raft.reply import OK, PONG, Failure, Map, Reply, Status
 from goblin_raft.spec import Family
 

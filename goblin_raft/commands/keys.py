@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from goblin_raft import errors
-from goblin_raft.arguments import (
-    Argument,
-    flag,
-    key,
-    one_of,
-    options,
-    read_signed_milliseconds,
-    read_signed_seconds,
-    repeated,
-)
+from goblin_raft.arguments import Argument, flag, key, one_of, options, repeated
 from goblin_raft.errors import quoted
 from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.readers import read_signed_milliseconds, read_signed_seconds
 from goblin_raft.reply import OK, Failure, Reply, Status
 from goblin_raft.spec import Family
 from goblin_raft.values import TYPE_NAMES

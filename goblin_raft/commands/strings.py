@@ -10,13 +10,12 @@ from goblin_raft.arguments import (
     milliseconds,
     one_of,
     options,
-    read_unix_milliseconds,
-    read_unix_seconds,
     seconds,
     string,
     valued,
 )
 from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.readers import read_unix_milliseconds, read_unix_seconds
 from goblin_raft.reply import OK, Reply
 from goblin_raft.spec import Family
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from goblin_raft import errors
+from goblin_raft.consensus.answers import call_back
 from goblin_raft.consensus.stock import Message
 from goblin_raft.reply import Failure
 
@@ -78,7 +79,7 @@ class ReadBarrier:
         """Let all reads go that this node's state is ready for."""
         while self.at_index and self.at_index[0][0] <= applied_index:
             for _, ready in self.at_index.pop(0)[1]:
-                ready(None)
+                call_back(ready, None)
 
     def expire(self, now_s: float) -> None:
         """Give up on reads that waited too long; a read that was not run did nothing."""
@@ -96,7 +97,7 @@ class ReadBarrier:
                 kept.append((index, readers))
         self.at_index = kept
         for ready in late:
-            ready(errors.CLUSTERDOWN.failure())
+            call_back(ready, errors.CLUSTERDOWN.failure())
 
     # ---- the leader --------------------------------------------------------------------------
 

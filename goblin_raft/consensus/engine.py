@@ -209,7 +209,10 @@ class RaftEngine:
     def _tick(self) -> None:
         """The regular turn: elections, heartbeats, deadlines of those who wait."""
         self._timer = self._loop.call_later(self._timer_s, self._tick)
-        self._schedule()
+        if self._writing:
+            self._replica.expire()
+        else:
+            self._schedule()
 
     def _set_deadline_timer(self) -> None:
         """On the leader, a turn right when the nearest lease is over."""

@@ -309,6 +309,8 @@ def _sync_directory(directory: Path) -> None:
 
 
 def _connect(path: Path, *, is_new: bool) -> sqlite3.Connection:
+    if not is_new and path.stat().st_size == 0:  # SQLite would take it for a new one
+        raise StartRefused(_damaged(str(path), "it is empty"))
     try:
         # The disk thread writes, the loop only closes: never both at once.
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from goblin_raft import errors
+from goblin_raft.consensus.answers import call_back
 from goblin_raft.entry import encode_proposal
 from goblin_raft.reply import Failure, Reply
 
@@ -40,9 +41,13 @@ class Batch:
         self.settle = settle
         self.arrived_s = arrived_s
 
+    def answer(self, replies: list[Reply]) -> None:
+        """Give the replies to whoever waits."""
+        call_back(self.settle, replies)
+
     def fail(self, failure: Failure) -> None:
         """Give every command the same error."""
-        self.settle([failure] * len(self.commands))
+        self.answer([failure] * len(self.commands))
 
 
 class Pending:
@@ -123,23 +128,19 @@ class Proposals:
         start = 0
         for batch in pending.batches:
             end = start + len(batch.commands)
-            batch.settle(replies[start:end])
+            batch.answer(replies[start:end])
             start = end
 
-    def all_pending(self, now_s: float) -> list[bytes]:
-        """Everything under way, for a new leader, in order."""
-        for pending in self.pending.values():
+    def sent_before(self, before_s: float, now_s: float) -> list[bytes]:
+        """What was last sent before then and has no outcome yet, in order, to be sent again now."""
+        again = [pending for pending in self.pending.values() if pending.sent_s < before_s]
+        for pending in again:
             pending.sent_s = now_s
-        return [pending.data for pending in self.pending.values()]
+        return [pending.data for pending in again]
 
     def overdue(self, now_s: float) -> list[bytes]:
         """What had no outcome for a while."""
-        late = []
-        for pending in self.pending.values():
-            if now_s - pending.sent_s >= RESEND_AFTER_S:
-                pending.sent_s = now_s
-                late.append(pending.data)
-        return late
+        return self.sent_before(now_s - RESEND_AFTER_S, now_s)
 
     def expire(self, now_s: float) -> None:
         """Answer those whose time is up."""

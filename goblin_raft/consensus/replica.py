@@ -139,7 +139,7 @@ class Replica:
         if not (self.node.is_leader or self.node.leader_id is None or self.node.has_backlog):
             self._forward(now_s)
         self._serve_reads(now_s)
-        self.proposals.expire(now_s)
+        self.expire()
         messages = self.node.outbox.take()
         batch = self.log.take(clock_ms=self.clock_ms(), wall_ms=self.wall_ms())
         if batch is None:
@@ -149,6 +149,13 @@ class Replica:
             [sent for sent in messages if sent[1]["type"] not in _AT_ONCE],
             batch,
         )
+
+    def expire(self) -> None:
+        """Answer those whose time is up. Only answers, so also while no turn may run: a disk that
+        hangs must not leave a client waiting for ever."""
+        now_s = monotonic_s()
+        self.proposals.expire(now_s)
+        self.barrier.expire(now_s)
 
     @property
     def wants_turn(self) -> bool:
@@ -219,7 +226,8 @@ class Replica:
             return
         self.known_leader = leader
         if leader is not None:
-            self._send_on(self.proposals.all_pending(now_s))
+            # What this very turn has put into the new leader's log is not sent twice.
+            self._send_on(self.proposals.sent_before(now_s, now_s))
 
     def _forward(self, now_s: float) -> None:
         fresh = []
@@ -252,7 +260,6 @@ class Replica:
             )
             barrier.finish_round(node.is_majority, term=node.term)
         barrier.release(node.last_applied)
-        barrier.expire(now_s)
 
     def _send(self, peer_id: str, message: Message) -> None:
         self.node.outbox.messages.append((peer_id, message))

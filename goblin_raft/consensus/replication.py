@@ -223,15 +223,22 @@ class Replication(StockNode):
             heartbeat = False
         if heartbeat:
             # The commit index alone needs no answer; a heartbeat's is what check-quorum counts.
-            message, _ = self._build(self._next_index[node], built, with_entries=False)
-            message["answer"] = probe
+            message, _ = self._build(
+                self._next_index[node], built, with_entries=False, answer=probe
+            )
             self._SyncObj__transport.send(node, message)
 
     def _build(
-        self, next_index: int, built: dict[int, tuple[Message, int]], *, with_entries: bool = True
+        self,
+        next_index: int,
+        built: dict[int, tuple[Message, int]],
+        *,
+        with_entries: bool = True,
+        answer: bool = True,
     ) -> tuple[Message, int]:
         """One append_entries from `next_index`; the same object for all who are equally far, so
-        that the transport encodes it once."""
+        that the transport encodes it once. All calls with the same `built` want, or do not want,
+        an answer to messages without entries."""
         key = next_index if with_entries else -next_index
         if key not in built:
             position = next_index - self._log[0][1]
@@ -252,7 +259,7 @@ class Replication(StockNode):
                 "prev_term": self._log[position - 1][2],
                 "entries": entries,
                 "clock_ms": self.clock_ms(),
-                "answer": True,
+                "answer": answer,
             }
             built[key] = (message, size_bytes)
         return built[key]

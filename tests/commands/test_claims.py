@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goblin_raft.arguments import EXPIRE_MS_MAX
 from goblin_raft.commands.claims import CLAIMED, WRONG_TYPE, claim
 from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.readers import EXPIRE_MS_MAX
 from goblin_raft.reply import Failure, Status
 
 
