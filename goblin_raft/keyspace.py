@@ -135,10 +135,6 @@ class Keyspace:
             yield key, self.deadlines.get(key), kind, content
 
     def load(self, items: list[tuple[bytes, int | None, int, Encoded]]) -> None:
-        """Become the keyspace that gave these items."""
-        self.clear()
+        """Take items of another keyspace; all of them, in portions, make this one its equal."""
         for key, deadline_ms, kind, content in items:
-            self.values[key] = decode_value(kind, content)
-            if deadline_ms is not None:
-                self.deadlines[key] = deadline_ms
-        self._rebuild_heap()
+            self.put(key, decode_value(kind, content), deadline_ms)

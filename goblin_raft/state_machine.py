@@ -9,22 +9,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
-
-import msgpack
 
 from goblin_raft import errors
 from goblin_raft.commands import TABLE
 from goblin_raft.entry import Unreadable, decode_entry, decode_proposal
 from goblin_raft.errors import StoreError
 from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.machine_state import StateLoader, encode_state
 from goblin_raft.origins import Origins
 from goblin_raft.reply import Reply
 from goblin_raft.spec import Handler, Verb
 
 logger = logging.getLogger(__name__)
 
-STATE_VERSION = 1
 DATABASES = 16
 # Keys that are over are removed in steps, so that a million leases that end at once hold nobody
 # up. More may expire than commands arrive only for a while, so a share per command keeps up.
@@ -165,42 +164,39 @@ class StateMachine:
 
     # ---- snapshots -----------------------------------------------------------------------------
 
-    def state(self) -> bytes:
-        """All that is replicated, canonical: equal states give equal bytes."""
-        return msgpack.packb(  # type: ignore[no-any-return]
-            [
-                STATE_VERSION,
-                self.now_ms,
-                self.wall_ms,
-                self.origins.state(),
-                [list(keyspace.items()) for keyspace in self.keyspaces],
-            ]
-        )
+    def blocks(self) -> Iterator[bytes]:
+        """All that is replicated, as machine_state.py writes it: equal states, equal blocks."""
+        return encode_state(self.now_ms, self.wall_ms, self.origins, self.keyspaces)
 
-    def restore(self, state: bytes) -> None:
-        """Become the machine that gave this state. Raises Unreadable, and then nothing changed."""
-        origins = Origins()
-        keyspaces = [Keyspace() for _ in self.keyspaces]
-        try:
-            version, now_ms, wall_ms, boots, databases = msgpack.unpackb(state)
-            if version == STATE_VERSION:
-                origins.load(boots)
-                for keyspace, items in zip(keyspaces, databases, strict=True):
-                    keyspace.load(items)
-        except MemoryError:
-            raise
-        except Exception as error:  # whatever damaged bytes may cause
-            msg = f"the state is not one of ours: {type(error).__name__}"
-            raise Unreadable(msg) from error
-        if version != STATE_VERSION:
-            msg = f"the state has format {version}; this version reads format {STATE_VERSION}"
+    def state(self) -> list[bytes]:
+        """The same, all at once."""
+        return list(self.blocks())
+
+    def loader(self) -> StateLoader:
+        """Collects the blocks of another machine's state, for `install`."""
+        return StateLoader(len(self.keyspaces))
+
+    def install(self, loader: StateLoader) -> None:
+        """Become the machine that gave these blocks. Raises Unreadable, and then nothing changed."""
+        if not loader.ended:
+            msg = "the state is not complete"
             raise Unreadable(msg)
-        self.now_ms, self.wall_ms = now_ms, wall_ms
-        self.origins, self.keyspaces = origins, keyspaces
+        self.now_ms, self.wall_ms = loader.now_ms, loader.wall_ms
+        self.origins, self.keyspaces = loader.origins, loader.keyspaces
+
+    def restore(self, blocks: Iterable[bytes]) -> None:
+        """Load and install all in one go. Raises Unreadable, and then nothing changed."""
+        loader = self.loader()
+        for block in blocks:
+            loader.feed(block)
+        self.install(loader)
 
     def digest(self) -> str:
         """SHA-256 of the state, to compare replicas with."""
-        return hashlib.sha256(self.state()).hexdigest()
+        digest = hashlib.sha256()
+        for block in self.blocks():
+            digest.update(block)
+        return digest.hexdigest()
 
 
 def _unreadable(command: Any) -> Unreadable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import msgpack
 import pytest
 
 from goblin_raft import state_machine
@@ -226,15 +227,36 @@ def test_a_restored_machine_is_the_same_machine(log):
 
 def test_a_damaged_snapshot_changes_nothing(log):
     state = full(log).state()
-    for damaged in (b"", state[:-1], state + b"\x00", b"\x95\x02" + state[2:], b"\x01"):
+    head, end = state[0], state[-1]
+    for damaged in (
+        [],
+        [b"", *state[1:]],
+        state[:-1],
+        [*state, end],
+        [head, end],
+        [head, *state],
+        [*state[:2], state[1], *state[2:]],
+        [head[:-1], *state[1:]],
+        [*state[:-1], state[-1] + b"\x00"],
+    ):
         with pytest.raises(Unreadable):
             log.machine.restore(damaged)
     assert log.machine.state() == state
 
 
 def test_a_later_snapshot_format_is_named(log):
-    with pytest.raises(Unreadable, match="format 2"):
-        log.machine.restore(b"\x95\x02" + log.machine.state()[2:])
+    with pytest.raises(Unreadable, match="format 99"):
+        log.machine.restore([msgpack.packb(["head", 99, "whatever"])])
+
+
+def test_a_large_state_comes_in_many_blocks(log):
+    for number in range(1300):
+        log.apply(1000, ["SET", 3, b"key-%d" % number, b"v", None, False, None])
+    state = log.machine.state()
+    assert len(state) == 2 + 3
+    restored = StateMachine()
+    restored.restore(state)
+    assert restored.state() == state
 
 
 def test_boots_are_forgotten_by_machine_time_alone(log):

@@ -30,6 +30,7 @@ LAYERS = [
     "commands.connection commands.claims commands.strings commands.keys commands.hashes",
     "commands.server commands.sorted_sets",
     "commands.__init__",
+    "machine_state",
     "state_machine",
     "consensus.__init__ consensus.errors",
     "consensus.stock consensus.disk consensus.answers",
@@ -64,7 +65,7 @@ BANNED = {
 # Modules without a test file of their own, and the file that exercises them.
 TESTED_IN = {
     "test_simulation.py": (
-        "entry keyspace origins state_machine consensus.barrier consensus.elections consensus.node "
+        "entry keyspace machine_state origins state_machine consensus.barrier consensus.elections consensus.node "
         "consensus.proposals consensus.replica consensus.replication consensus.stock"
     ),
     "test_cluster.py": (
