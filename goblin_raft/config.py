@@ -166,6 +166,15 @@ class Config:
         least=1_024,
         most=536_870_912,
     )
+    snapshot_log_bytes: int = setting(
+        67_108_864,
+        "limits",
+        "Bytes of log entries after which a node writes a snapshot of its state and drops the log "
+        "before it; the size of the last snapshot, if that is more.",
+        unit="bytes",
+        least=4_096,
+        most=17_179_869_184,
+    )
     waiting_bytes_max: int = setting(
         67_108_864,
         "limits",

@@ -65,6 +65,9 @@ class Engine(Protocol):
     def cluster_now_ms(self) -> int:
         """Cluster time, for remaining times."""
 
+    def take_snapshot(self) -> bool:
+        """Begin a snapshot; False when one is being taken already."""
+
     def status(self) -> NodeStatus:
         """This node's part in the cluster."""
 

@@ -21,6 +21,18 @@ class PeerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """This node's newest snapshot, and what is being done about snapshots."""
+
+    last_index: int = 0  # 0: there is none
+    bytes: int = 0
+    saved_s: int = 0  # when this process last wrote one, by the wall clock; 0: never
+    in_progress: bool = False
+    last_failed: bool = False
+    loading: bool = False  # the leader's, because this node was too far behind
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """This node's part in the cluster."""
 
@@ -34,6 +46,9 @@ class NodeStatus:
     last_log_index: int
     log_bytes: int
     clock_ms: int
+    log_first_index: int = 1
+    disk_bytes: int = 0
+    snapshot: SnapshotStatus = SnapshotStatus()
     peers: tuple[PeerStatus, ...] = ()
 
 
@@ -65,4 +80,5 @@ class NodeView:
     status: Callable[[], NodeStatus]
     keys_by_database: Callable[[], list[tuple[int, int]]]  # (keys, keys with a deadline)
     expired_keys: Callable[[], int]
+    take_snapshot: Callable[[], bool]  # False: one is being taken already
     now_s: Callable[[], float]  # the wall clock, to be shown only

@@ -165,7 +165,7 @@ class StateMachine:
     # ---- snapshots -----------------------------------------------------------------------------
 
     def blocks(self) -> Iterator[bytes]:
-        """All that is replicated, as machine_state.py writes it: equal states, equal blocks."""
+        """All that is replicated, as machine_state.py puts it: equal states, equal blocks."""
         return encode_state(self.now_ms, self.wall_ms, self.origins, self.keyspaces)
 
     def state(self) -> list[bytes]:
@@ -177,7 +177,7 @@ class StateMachine:
         return StateLoader(len(self.keyspaces))
 
     def install(self, loader: StateLoader) -> None:
-        """Become the machine that gave these blocks. Raises Unreadable, and then nothing changed."""
+        """Become the machine that gave these blocks; Unreadable, and no change, without an end."""
         if not loader.ended:
             msg = "the state is not complete"
             raise Unreadable(msg)

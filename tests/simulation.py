@@ -20,6 +20,7 @@ from goblin_raft.config import Config
 from goblin_raft.consensus.codec import HEADER, decode_body, encode_frame
 from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.replica import Replica
+from goblin_raft.consensus.snapshots import write_snapshot
 from goblin_raft.reply import OK, Failure
 from goblin_raft.state_machine import StateMachine
 
@@ -34,6 +35,7 @@ class Node:
         self.replica = replica
         self.log = log
         self.writing = None  # (batch, held, done at)
+        self.snapshot = None  # (last entry, blocks, done at)
 
 
 class World:
@@ -55,6 +57,7 @@ class World:
         self.outcomes: dict[bytes, list] = defaultdict(list)
         self.reads: list[str] = []
         self.acknowledged = 0
+        self.snapshots = 0
         for node in NODES:
             self.start(node)
         for node in NODES:
@@ -75,6 +78,7 @@ class World:
             key_bytes_max=100,
             entry_bytes_max=2100,
             waiting_bytes_max=100_000,
+            snapshot_log_bytes=self.random.choice((4096, 16384, 10**9)),
         )
         log = Log(self.directory / node, node_id=node, cluster_name="goblin")
         replica = Replica(
@@ -135,7 +139,19 @@ class World:
             self.send(name, held)
         if self.random.random() < 0.2:
             return
+        if node.snapshot is not None and node.snapshot[2] <= self.now_s:
+            last_entry, blocks, _ = node.snapshot
+            node.snapshot = None
+            if self.random.random() < 0.1:
+                node.replica.snapshots.failed()
+            else:
+                draft = node.log.snapshot_files.draft_path(*last_entry)
+                node.replica.snapshots.taken(draft, *write_snapshot(draft, blocks))
         turn = node.replica.turn()
+        if turn.snapshot is not None:
+            self.snapshots += 1
+            took_s = self.random.choice((0.001, 0.05, 0.5))
+            node.snapshot = (turn.snapshot, node.replica.machine.state(), self.now_s + took_s)
         self.send(name, turn.now)
         if turn.batch is None:
             assert not turn.held
@@ -210,6 +226,8 @@ class World:
                 self.start(node)
             for one, other in (("n1", "n2"), ("n1", "n3"), ("n2", "n3")):
                 self.connect(one, other)
+        elif dice < 0.415 and one in self.nodes:
+            self.nodes[one].replica.snapshots.request()
         elif dice < 0.42:
             self.skew_ms[one] += self.random.uniform(-3e6, 3e6)
 

@@ -21,6 +21,8 @@ LIMITS = Limits()
 
 # Facts about Redis 7.0, typed by hand: what its COMMAND says.
 ARITIES_OF_REDIS = {
+    "BGSAVE": -1,
+    "LASTSAVE": 1,
     "CLIENT": -2, "CLIENT GETNAME": 2, "CLIENT ID": 2, "CLIENT SETNAME": 3, "CLUSTER": -2,
     "COMMAND": -1, "COMMAND COUNT": 2, "COMMAND DOCS": -2, "COMMAND INFO": -2, "CONFIG": -2,
     "CONFIG GET": -3, "DBSIZE": 1, "DEL": -2, "ECHO": 2, "EXISTS": -2, "EXPIRE": -3,

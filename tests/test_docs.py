@@ -15,7 +15,15 @@ from tests.stories import TRANSCRIPTS, read_story
 DOCS = Path(__file__).parent.parent / "docs"
 STEPS = [step for path in TRANSCRIPTS.glob("*.txt") for step in read_story(path)]
 # Their replies depend on the node, the time or the version, so other tests show them.
-NOT_FOR_STORIES = {"CLIENT ID", "COMMAND", "COMMAND COUNT", "COMMAND LIST", "HELLO", "INFO"}
+NOT_FOR_STORIES = {
+    "CLIENT ID",
+    "COMMAND",
+    "COMMAND COUNT",
+    "COMMAND LIST",
+    "HELLO",
+    "INFO",
+    "LASTSAVE",
+}
 # No request can cause it; tests/test_state_machine.py does.
 BUGS_ONLY = {errors.INTERNAL_ERROR}
 

@@ -56,7 +56,7 @@ def test_an_acknowledgement_before_the_disk_is_caught(monkeypatch):
 
     def turn(self):
         found = real(self)
-        return replica.Turn(found.now + found.held, [], found.batch)
+        return replica.Turn(found.now + found.held, [], found.batch, found.snapshot)
 
     monkeypatch.setattr(replica.Replica, "turn", turn)
     assert caught(300)

@@ -11,10 +11,13 @@ from goblin_raft import __version__, errors
 from goblin_raft.arguments import repeated, string
 from goblin_raft.commands.connection import REDIS_VERSION
 from goblin_raft.node_view import NodeView
-from goblin_raft.reply import Failure, Map, Reply
+from goblin_raft.reply import Failure, Map, Reply, Status
 from goblin_raft.spec import Command, Family
 
 family = Family("server")
+
+# Redis's own words for BGSAVE.
+SNAPSHOT_STARTED = Status(b"Background saving started")
 
 _DEFAULT_SECTIONS = (
     "server",
@@ -110,6 +113,30 @@ def cluster(node: NodeView, words: list[bytes]) -> Reply:
     return Failure("ERR This instance has cluster support disabled")
 
 
+@family.node("GOBLIN.SNAPSHOT")
+def goblin_snapshot(node: NodeView) -> Reply:
+    """Write a snapshot of this node's state now, and then drop the log before it."""
+    return (
+        SNAPSHOT_STARTED
+        if node.take_snapshot()
+        else Failure("ERR Background save already in progress")
+    )
+
+
+@family.node("BGSAVE", repeated(string("option"), least=0))
+def bgsave(node: NodeView, options: list[bytes]) -> Reply:
+    """Redis's name for GOBLIN.SNAPSHOT."""
+    if [option.upper() for option in options] not in ([], [b"SCHEDULE"]):
+        return errors.SYNTAX_ERROR.failure()
+    return goblin_snapshot(node)
+
+
+@family.node("LASTSAVE")
+def lastsave(node: NodeView) -> Reply:
+    """When this process last wrote a snapshot, in seconds of its wall clock; 0 if it has not."""
+    return node.status().snapshot.saved_s
+
+
 @family.node("INFO", repeated(string("section"), least=0))
 def info(node: NodeView, sections: list[bytes]) -> Reply:
     """Tell about this node and its part in the cluster, as text in sections."""
@@ -167,10 +194,13 @@ def _memory(node: NodeView) -> Fields:
 
 
 def _persistence(node: NodeView) -> Fields:
+    snapshot = node.status().snapshot
     return [
         ("loading", 0),
         ("aof_enabled", 1),
-        ("rdb_bgsave_in_progress", 0),
+        ("rdb_bgsave_in_progress", int(snapshot.in_progress)),
+        ("rdb_last_save_time", snapshot.saved_s),
+        ("rdb_last_bgsave_status", "err" if snapshot.last_failed else "ok"),
         ("aof_rewrite_in_progress", 0),
     ]
 
@@ -221,6 +251,11 @@ def _raft(node: NodeView) -> Fields:
         ("raft_applied_index", status.applied_index),
         ("raft_last_log_index", status.last_log_index),
         ("raft_log_bytes", status.log_bytes),
+        ("raft_log_first_index", status.log_first_index),
+        ("raft_snapshot_index", status.snapshot.last_index),
+        ("raft_snapshot_bytes", status.snapshot.bytes),
+        ("raft_snapshot_loading", int(status.snapshot.loading)),
+        ("raft_disk_bytes", status.disk_bytes),
         ("raft_clock_ms", status.clock_ms),
         ("raft_state", "up"),
         *peers,

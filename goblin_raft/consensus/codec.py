@@ -37,6 +37,10 @@ def _text(value: Any) -> bool:
     return type(value) is str and len(value) <= 256
 
 
+def _blob(value: Any) -> bool:
+    return type(value) is bytes
+
+
 def _blobs(value: Any) -> bool:
     return type(value) is list and all(type(item) is bytes for item in value)
 
@@ -61,6 +65,23 @@ _SCHEMAS: dict[str, dict[str, Callable[[Any], bool]]] = {
         "entries": _list,
         "clock_ms": _integer,
         "answer": _boolean,
+    },
+    "snapshot_chunk": {
+        "term": _integer,
+        "clock_ms": _integer,
+        "last_index": _integer,
+        "last_term": _integer,
+        "size": _integer,
+        "crc": _integer,
+        "offset": _integer,
+        "data": _blob,
+    },
+    "snapshot_answer": {
+        "term": _integer,
+        "last_index": _integer,
+        "wanted": _integer,
+        "done": _boolean,
+        "damaged": _boolean,
     },
     "append_answer": {"term": _integer, "success": _boolean, "next_index": _integer},
     "pre_vote": {"term": _integer, "last_log_index": _integer, "last_log_term": _integer},

@@ -22,8 +22,9 @@ from goblin_raft.consensus.disk import DiskThread
 from goblin_raft.consensus.errors import StartRefused
 from goblin_raft.consensus.log import Batch, Log
 from goblin_raft.consensus.replica import Replica, Sent
+from goblin_raft.consensus.snapshot_writer import SnapshotWriter
 from goblin_raft.consensus.transport import Network
-from goblin_raft.node_view import NodeStatus, PeerStatus
+from goblin_raft.node_view import NodeStatus, PeerStatus, SnapshotStatus
 from goblin_raft.reply import Failure, Reply
 from goblin_raft.state_machine import StateMachine
 
@@ -63,6 +64,8 @@ class RaftEngine:
         )
         self._network = Network(config, on_message=self._on_message, on_link=self._on_link)
         self._disk = DiskThread(self._loop)
+        self._snapshot_writer = SnapshotWriter(self._loop)
+        self._snapshot_saved_s = 0.0
         self._writing = False
         self._scheduled = False
         self._closed = False
@@ -118,6 +121,9 @@ class RaftEngine:
             applied_index=node.last_applied,
             last_log_index=self._log[-1][1],
             log_bytes=self._log.bytes,
+            log_first_index=self._log[0][1],
+            disk_bytes=self._log.disk_bytes(),
+            snapshot=self._snapshot_status(),
             clock_ms=self._replica.clock_ms(),
             peers=tuple(
                 PeerStatus(
@@ -130,6 +136,23 @@ class RaftEngine:
                 for peer_id, address in sorted(self._config.peer_addresses.items())
             ),
         )
+
+    def _snapshot_status(self) -> SnapshotStatus:
+        snapshot, policy = self._log.snapshot, self._replica.snapshots
+        return SnapshotStatus(
+            last_index=0 if snapshot is None else snapshot.last_index,
+            bytes=0 if snapshot is None else snapshot.size,
+            saved_s=int(self._snapshot_saved_s),
+            in_progress=policy.under_way is not None,
+            last_failed=policy.last_failed,
+            loading=self._replica.node.loading is not None,
+        )
+
+    def take_snapshot(self) -> bool:
+        """Begin a snapshot of this node; False when one is being taken already."""
+        begun = self._replica.snapshots.request()
+        self._schedule()
+        return begun
 
     async def hand_over(self, wait_s: float = 1.0) -> None:
         """If this node leads, let another node lead; gives up after `wait_s` seconds."""
@@ -151,6 +174,7 @@ class RaftEngine:
             if timer is not None:
                 timer.cancel()
         await self._network.close()
+        self._snapshot_writer.stop()
         self._disk.close(1.0)
         self._log.close()
 
@@ -182,6 +206,8 @@ class RaftEngine:
             os._exit(FATAL_EXIT_CODE)
         if turn.now:
             self._network.send(turn.now)
+        if turn.snapshot is not None:
+            self._write_snapshot(*turn.snapshot)
         if turn.batch is not None:
             self._write(turn.batch, turn.held)
         elif self._replica.wants_turn:
@@ -205,6 +231,30 @@ class RaftEngine:
             self._turn()
 
         self._disk.submit(lambda: self._log.write(batch), written)
+
+    def _write_snapshot(self, last_index: int, last_term: int) -> None:
+        """Of the state as it is now: no other turn may run before the fork."""
+        draft = self._log.snapshot_files.draft_path(last_index, last_term)
+        started_s = self._loop.time()
+        policy = self._replica.snapshots
+
+        def done(size: int, crc: int) -> None:
+            took_s = self._loop.time() - started_s
+            logger.info("snapshot.done index=%d bytes=%d seconds=%.1f", last_index, size, took_s)
+            self._snapshot_saved_s = time.time()
+            policy.taken(draft, size, crc)
+            self._schedule()
+
+        def failed(why: str) -> None:
+            logger.error("snapshot.failed index=%d error=%s", last_index, why)
+            draft.unlink(missing_ok=True)
+            policy.failed()
+
+        self._snapshot_writer.start(draft, self.machine.blocks, done, failed)
+        logger.info(
+            "snapshot.start index=%d fork_ms=%.1f",
+            last_index, (self._loop.time() - started_s) * 1000,
+        )  # fmt: skip
 
     def _tick(self) -> None:
         """The regular turn: elections, heartbeats, deadlines of those who wait."""

@@ -56,6 +56,10 @@ class MemoryEngine:
         """The time that the test says."""
         return self._now_ms()
 
+    def take_snapshot(self) -> bool:
+        """There is nothing to keep it in."""
+        return True
+
     def status(self) -> NodeStatus:
         """A leader of itself."""
         count = len(self.log)

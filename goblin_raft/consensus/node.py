@@ -30,6 +30,7 @@ from goblin_raft.consensus.stock import (
     Outbox,
     monotonic_s,
 )
+from goblin_raft.machine_state import StateLoader
 
 # Committed entries are applied in portions, so that a node with a long backlog (it was away, or
 # has just started) still hears its peers, and answers PING, in between.
@@ -56,6 +57,15 @@ class Host(Protocol):
     def clock_ms(self) -> int:
         """Cluster time as this node reads it."""
 
+    def state_loader(self) -> StateLoader:
+        """Where the blocks of a received snapshot go."""
+
+    def install(self, loader: StateLoader) -> None:
+        """The state in it takes the place of all that was applied here."""
+
+    def snapshot_is_damaged(self) -> None:
+        """A follower found this node's snapshot damaged: take a new one."""
+
 
 class RaftNode(Replication, Elections):
     """Consensus only. Call `deliver`, `link_up`, `link_down` and `doTick` from one thread."""
@@ -77,6 +87,8 @@ class RaftNode(Replication, Elections):
         self.voters = (0, set())
         self.published_commit_index = 0
         self.no_op_index = 0
+        self.receiving = None
+        self.loading = None
         super().__init__(
             Node(config.node_id), peers, conf=_stock_conf(config, self), transportClass=Outbox
         )
@@ -86,11 +98,13 @@ class RaftNode(Replication, Elections):
         self._voted_for = log.getVotedForNodeId()
         # Raft does not need a stored commit index, and one beyond the log would let a new leader
         # acknowledge alone (D9). What was committed is learnt from the first leader of a term.
-        self._commit_index = self._last_applied = log[0][1]
+        self._commit_index = self._last_applied = max(log[0][1], log.newest_snapshot_index)
         self._peer_by_id = {str(peer.id): peer for peer in peers}
         self._handlers: dict[str, Callable[[Node, Message], None]] = {
             "append_entries": self.on_append_entries,
             "append_answer": self.on_append_answer,
+            "snapshot_chunk": self.on_snapshot_chunk,
+            "snapshot_answer": self.on_snapshot_answer,
             "pre_vote": self.on_pre_vote,
             "pre_vote_answer": self.on_pre_vote_answer,
             "request_vote": self.on_request_vote,
@@ -253,10 +267,12 @@ class RaftNode(Replication, Elections):
         return False
 
     def _SyncObj__tryLogCompaction(self) -> None:
-        """Not yet: the log is kept whole."""
+        """The replica decides when; see snapshot_policy.py."""
 
     def _role_changed(self, old: int, new: int) -> None:
         if LEADER in (old, new):
+            for progress in self.progress.values():
+                progress.stop_sending()
             self.host.role_changed(leading=new == LEADER)
 
 

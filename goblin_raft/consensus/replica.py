@@ -9,6 +9,7 @@ Its rules, which the engine around it keeps:
   leader's own copy is durable, and commands that arrive meanwhile share the next entry.
 * `Turn.now` may leave at once. `Turn.held` leaves only when `Turn.batch` is durable: it holds
   every acknowledgement and every vote.
+* `Turn.snapshot` asks for a snapshot of the state as it is now, before another turn changes it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from goblin_raft.consensus.barrier import ReadBarrier, Ready
 from goblin_raft.consensus.log import Batch, Log
 from goblin_raft.consensus.node import RaftNode
 from goblin_raft.consensus.proposals import Proposals, Settle
+from goblin_raft.consensus.snapshot_policy import SnapshotPolicy
 from goblin_raft.consensus.stock import REGULAR, Message, monotonic_s
 from goblin_raft.entry import encode_entry, entry_stamp_ms
+from goblin_raft.machine_state import StateLoader
 from goblin_raft.state_machine import StateMachine
 
 # A leader that was not answered by a majority for so many heartbeats takes nothing new into its
@@ -37,7 +40,9 @@ SILENT_HEARTBEATS = 5
 IDLE_TICK_MS = 5_000
 HAND_OVER_S = 1.0
 
-_AT_ONCE = frozenset({"append_entries", "pre_vote", "forward", "read_ask", "read_probe"})
+_AT_ONCE = frozenset(
+    {"append_entries", "snapshot_chunk", "pre_vote", "forward", "read_ask", "read_probe"}
+)
 Sent = tuple[str, Message]
 
 
@@ -48,6 +53,7 @@ class Turn:
     now: list[Sent]
     held: list[Sent]
     batch: Batch | None
+    snapshot: tuple[int, int] | None  # the last entry (index, term) that it shall include
 
 
 class Replica:
@@ -68,6 +74,13 @@ class Replica:
         self.peer_ids = sorted(config.peer_addresses)
         self.machine = machine
         self.log = log
+        if log.snapshot is not None:
+            machine.restore(log.snapshot_blocks())
+        self.snapshots = SnapshotPolicy(
+            log,
+            log_bytes_max=config.snapshot_log_bytes,
+            place=sum(peer < self.node_id for peer in self.peer_ids) / (len(self.peer_ids) + 1),
+        )
         self.steady_ms = steady_ms
         self.wall_ms = wall_ms
         self.entry_bytes_max = config.entry_bytes_max
@@ -127,6 +140,8 @@ class Replica:
     def turn(self) -> Turn:
         """See the module. Raises Fatal when going on could break a promise."""
         now_s = monotonic_s()
+        self.node.load_snapshot()
+        self.snapshots.compact(self.node.oldest_needed_index())
         while self.inbox:
             self._deliver(*self.inbox.popleft())
         self._meet_leader(now_s)
@@ -142,12 +157,14 @@ class Replica:
         self.expire()
         messages = self.node.outbox.take()
         batch = self.log.take(clock_ms=self.clock_ms(), wall_ms=self.wall_ms())
+        snapshot = self.snapshots.due(self.node.last_applied)
         if batch is None:
-            return Turn(messages, [], None)
+            return Turn(messages, [], None, snapshot)
         return Turn(
             [sent for sent in messages if sent[1]["type"] in _AT_ONCE],
             [sent for sent in messages if sent[1]["type"] not in _AT_ONCE],
             batch,
+            snapshot,
         )
 
     def expire(self) -> None:
@@ -161,7 +178,7 @@ class Replica:
     def wants_turn(self) -> bool:
         """Whether there is work that no further event announces."""
         node = self.node
-        if node.has_backlog or self.inbox:
+        if node.has_backlog or self.inbox or node.loading is not None or self.log.is_compacting:
             return True
         if node.is_leader:
             return bool(self.to_append or self.proposals.waiting) and self._may_append()
@@ -268,6 +285,7 @@ class Replica:
 
     def apply(self, index: int, entry: bytes) -> None:
         """Apply one committed entry and answer those who wait here for its proposals."""
+        self.snapshots.applied(len(entry))
         for outcome in self.machine.apply(entry):
             if (
                 outcome.replies is not None
@@ -275,6 +293,20 @@ class Replica:
                 and outcome.boot == self.proposals.boot
             ):
                 self.proposals.applied(outcome.sequence, outcome.replies)
+
+    def state_loader(self) -> StateLoader:
+        """Where the blocks of a received snapshot go."""
+        return self.machine.loader()
+
+    def install(self, loader: StateLoader) -> None:
+        """Go on from the leader's state. What waits here for an outcome that it includes gets none,
+        and is told UNCERTAIN in time."""
+        self.machine.install(loader)
+        self.snapshots.installed()
+
+    def snapshot_is_damaged(self) -> None:
+        """Replace what cannot be sent."""
+        self.snapshots.request(again=True)
 
     def next_entry(self) -> bytes | None:
         """All that waits, and the time, as one entry; or a tick when a lease is over."""

@@ -19,7 +19,8 @@ from collections import deque
 from pysyncobj.node import Node
 
 from goblin_raft.consensus.errors import Fatal
-from goblin_raft.consensus.stock import FOLLOWER, LEADER, LogEntry, Message, StockNode, monotonic_s
+from goblin_raft.consensus.snapshot_transfer import Sending, SnapshotTransfer
+from goblin_raft.consensus.stock import FOLLOWER, LEADER, LogEntry, Message, monotonic_s
 
 # How much may be under way to one follower. Enough to keep a link busy while the follower syncs,
 # little enough that a stopped follower does not fill the leader's memory.
@@ -34,18 +35,26 @@ class Progress:
     same reason; after a success messages follow each other without waiting.
     """
 
-    __slots__ = ("in_flight", "in_flight_bytes", "probing")
+    __slots__ = ("in_flight", "in_flight_bytes", "probing", "sending")
 
     def __init__(self) -> None:
         self.probing = True
+        self.sending: Sending | None = None  # the snapshot under way to it
         self.in_flight: deque[tuple[int, int]] = deque()  # (last index, bytes) of each message
         self.in_flight_bytes = 0
 
     def probe(self) -> None:
         """Start again, one message at a time."""
         self.probing = True
+        self.stop_sending()
         self.in_flight.clear()
         self.in_flight_bytes = 0
+
+    def stop_sending(self) -> None:
+        """No snapshot is under way any more."""
+        if self.sending is not None:
+            self.sending.close()
+            self.sending = None
 
     def sent(self, last_index: int, size_bytes: int) -> None:
         """A message with entries up to `last_index` left."""
@@ -55,6 +64,7 @@ class Progress:
     def acknowledged(self, index: int) -> None:
         """The follower has everything up to `index`."""
         self.probing = False
+        self.stop_sending()
         while self.in_flight and self.in_flight[0][0] <= index:
             self.in_flight_bytes -= self.in_flight.popleft()[1]
 
@@ -64,21 +74,11 @@ class Progress:
         return self.in_flight_bytes < WINDOW_BYTES_MAX and len(self.in_flight) < WINDOW_MESSAGES_MAX
 
 
-class Replication(StockNode):
+class Replication(SnapshotTransfer):
     """Log replication, both sides."""
 
     # Set by RaftNode.__init__, before pysyncobj's own.
     progress: dict[Node, Progress]
-    heartbeat_s: float
-    message_bytes_max: int
-
-    def leader_heard(self, leader_ms: int) -> None:
-        """A leader of the current term showed its clock."""
-        raise NotImplementedError
-
-    def clock_ms(self) -> int:
-        """This node's reading of cluster time."""
-        raise NotImplementedError
 
     # ---- the follower ----------------------------------------------------------------------
 
@@ -176,9 +176,12 @@ class Replication(StockNode):
             # A conflict is answered with what is surely the same, which may be less than was
             # acknowledged; counting less is always safe, the commit index never goes back.
             self._match_index[node] = min(self._match_index[node], hint - 1)
-            hint = max(1 + self._log[0][1], min(hint, last + 1))
-            # Several messages under way are refused for one reason: obey the first refusal.
-            if not progress.probing or hint != self._next_index[node]:
+            hint = min(hint, last + 1)
+            # Several messages under way are refused for one reason: obey the first refusal. While a
+            # snapshot is under way every heartbeat is refused, until it has arrived.
+            if progress.sending is None and (
+                not progress.probing or hint != self._next_index[node]
+            ):
                 progress.probe()
                 self._next_index[node] = hint
                 self._send_to(node, {}, heartbeat=True, probe=True)
@@ -209,6 +212,12 @@ class Replication(StockNode):
         self, node: Node, built: dict[int, tuple[Message, int]], *, heartbeat: bool, probe: bool
     ) -> None:
         progress = self.progress[node]
+        if progress.sending is not None or self._next_index[node] <= self._log[0][1]:
+            if probe:  # the empty heartbeat is refused; it carries the clock and asks for a sign
+                message, _ = self._build(self._log[-1][1] + 1, built)
+                self._SyncObj__transport.send(node, message)
+                self.send_snapshot(node)
+            return
         if progress.probing:
             if probe:
                 message, _ = self._build(self._next_index[node], built)
