@@ -362,11 +362,12 @@ def test_a_rest_of_the_log_stays_for_those_who_were_away_briefly(tmp_path):
     assert log[0][1] == 12
 
 
-def test_the_log_stays_for_who_is_being_sent_an_older_snapshot(tmp_path):
+@pytest.mark.parametrize(("needed", "first"), [(None, 14), (15, 14), (13, 13), (5, 11)])
+def test_the_log_stays_for_a_follower_that_needs_it_within_bounds(tmp_path, needed, first):
     log = filled(tmp_path)
-    policy = SnapshotPolicy(log, log_bytes_max=4, place=0)
-    take(log, 15)
-    policy.compact(5)
+    policy = SnapshotPolicy(log, log_bytes_max=30, place=0)
+    take(log, 15, [b"x"])
+    policy.compact(needed)
     while log.is_compacting:
         write(log)
-    assert log[0][1] == 5
+    assert log[0][1] == first

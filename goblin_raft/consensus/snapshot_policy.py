@@ -86,17 +86,19 @@ class SnapshotPolicy:
         self._retry_at = self._bytes + int(RETRY_SHARE * self.limit)
 
     def compact(self, oldest_needed_index: int | None) -> None:
-        """When a new snapshot counts, let the log before it go, but for a rest."""
+        """When a new snapshot counts, let the log before it go, but for a rest: more of it if
+        entries after `oldest_needed_index` are needed, but not more than `limit`."""
         snapshot = self._log.snapshot
         if snapshot is None or snapshot == self._compacted_for:
             return
         self._compacted_for = snapshot
         first = self._log[0][1]
         position, kept_bytes = snapshot.last_index - first, 0
-        while position > 0 and kept_bytes < KEEP_SHARE * self._log_bytes_max:
+        needed = snapshot.last_index if oldest_needed_index is None else oldest_needed_index
+        keep_bytes = KEEP_SHARE * self._log_bytes_max
+        while position > 0 and (
+            kept_bytes < keep_bytes or (first + position > needed and kept_bytes < self.limit)
+        ):
             kept_bytes += len(self._log[position][0])
             position -= 1
-        keep_from = first + position
-        if oldest_needed_index is not None:
-            keep_from = min(keep_from, oldest_needed_index)
-        self._log.compact(keep_from)
+        self._log.compact(first + position)

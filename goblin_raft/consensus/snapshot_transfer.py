@@ -178,16 +178,20 @@ class SnapshotTransfer(StockNode):
         raise NotImplementedError
 
     def oldest_needed_index(self) -> int | None:
-        """The entries after this one are still needed by those who get a snapshot now."""
-        now_s = monotonic_s()
-        return min(
-            (
-                progress.sending.snapshot.last_index
-                for progress in self.progress.values()
-                if progress.sending is not None and now_s - progress.sending.answered_s < PATIENCE_S
-            ),
-            default=None,
-        )
+        """The entries after this one are still needed, by followers that answer: what is under way
+        to them, or comes after the snapshot that they get. Without this a burst of writes would
+        leave all of them behind what the log still holds, and the leader without a majority."""
+        if self._role != LEADER:
+            return None
+        since_s = monotonic_s() - PATIENCE_S
+        needed = []
+        for peer in self._connected & self._peers:
+            sending: Sending | None = self.progress[peer].sending
+            if sending is not None and sending.answered_s > since_s:
+                needed.append(sending.snapshot.last_index)
+            elif sending is None and self._last_response_s[peer] > since_s:
+                needed.append(self._match_index[peer])
+        return min(needed, default=None)
 
     # ---- the follower ----------------------------------------------------------------------
 
