@@ -34,8 +34,9 @@ def free_base_port() -> int:
 class Cluster:
     """`goblin-raft cluster`, and the means to hurt it."""
 
-    def __init__(self, directory) -> None:
+    def __init__(self, directory, *flags: str) -> None:
         self.directory = directory
+        self.flags = flags
         self.base = free_base_port()
         self.restarted: dict[int, subprocess.Popen] = {}
         self.start()
@@ -51,6 +52,7 @@ class Cluster:
                 str(self.directory),
                 "--resp-port",
                 str(self.base),
+                *self.flags,
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
