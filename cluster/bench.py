@@ -125,7 +125,16 @@ def gap_s(ports: list[int], directory: Path, restarted: list) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of it, three kills")
-    quick = parser.parse_args().quick
+    parser.add_argument(
+        "--operations", action="store_true", help="instead: rolling restart, snapshots"
+    )
+    options = parser.parse_args()
+    quick = options.quick
+    if options.operations:
+        import bench_operations
+
+        bench_operations.run(quick=quick)
+        return
     with (
         tempfile.TemporaryDirectory(prefix="goblin-bench-") as name,
         contextlib.ExitStack() as stack,

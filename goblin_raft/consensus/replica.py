@@ -145,7 +145,8 @@ class Replica:
         while self.inbox:
             self._deliver(*self.inbox.popleft())
         self._meet_leader(now_s)
-        if now_s < self.hand_over_until_s and not self.to_append and self.node.hand_over():
+        # What waits in `to_append` is no reason to wait: its origins send it to the next leader.
+        if now_s < self.hand_over_until_s and self.node.hand_over():
             self.hand_over_until_s = min(self.hand_over_until_s, now_s + HAND_OVER_S / 2)
         self.node.doTick(0.0)
         self._meet_leader(now_s)
