@@ -1,0 +1,1 @@
+"""Attacks on real clusters, and the judgement of what their clients saw."""
