@@ -80,5 +80,6 @@ class NodeView:
     status: Callable[[], NodeStatus]
     keys_by_database: Callable[[], list[tuple[int, int]]]  # (keys, keys with a deadline)
     expired_keys: Callable[[], int]
+    state_digest: Callable[[], str]  # reads the whole state
     take_snapshot: Callable[[], bool]  # False: one is being taken already
     now_s: Callable[[], float]  # the wall clock, to be shown only

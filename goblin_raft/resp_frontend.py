@@ -247,6 +247,7 @@ class Frontend:
                 (len(space.values), len(space.deadlines)) for space in machine.keyspaces
             ],
             expired_keys=lambda: machine.expired_keys,
+            state_digest=machine.digest,
             take_snapshot=self.engine.take_snapshot,
             now_s=self.now_s,
         )

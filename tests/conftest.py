@@ -54,6 +54,7 @@ class MemoryNode:
                 (len(keyspace), len(keyspace.deadlines)) for keyspace in self.machine.keyspaces
             ],
             expired_keys=lambda: self.machine.expired_keys,
+            state_digest=self.machine.digest,
             take_snapshot=self.engine.take_snapshot,
             now_s=lambda: (START_WALL_MS + self.passed_ms) / 1000,
         )

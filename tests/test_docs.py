@@ -20,6 +20,7 @@ NOT_FOR_STORIES = {
     "COMMAND",
     "COMMAND COUNT",
     "COMMAND LIST",
+    "GOBLIN.DIGEST",
     "HELLO",
     "INFO",
     "LASTSAVE",
