@@ -13,12 +13,13 @@ import dataclasses
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from goblin_raft import __version__
 from goblin_raft.config import (
+    AUTH_VARIABLE,
     GROUPS,
     BadSetting,
     Config,
@@ -29,6 +30,7 @@ from goblin_raft.config import (
     unknown_variables,
     variable_of,
 )
+from goblin_raft.users import DEFAULT_USER, BadUsers, Users
 
 # Those that `cluster` works out itself, for each node.
 NODE_SETTINGS = ("node_id", "resp", "raft", "peers", "dir")
@@ -118,6 +120,12 @@ def add_status(commands: Commands) -> None:
     )
     parser.add_argument("--resp", default="127.0.0.1:7001", metavar="HOST:PORT", help="any node")
     parser.add_argument("--json", action="store_true", help="the same, for programs")
+    parser.add_argument(
+        "--auth",
+        metavar="NAME:PASSWORD",
+        help=f"where the nodes have users [{AUTH_VARIABLE}; else the first of "
+        f"{variable_of('users')} with a plain password]",
+    )
     parser.set_defaults(run=run_status)
 
 
@@ -211,7 +219,24 @@ def run_cluster(arguments: argparse.Namespace) -> int:
 def run_status(arguments: argparse.Namespace) -> int:
     from goblin_raft import status
 
-    return status.run(parse_address("--resp", arguments.resp), as_json=arguments.json)
+    login = login_of(arguments.auth, os.environ)
+    return status.run(
+        parse_address("--resp", arguments.resp),
+        as_json=arguments.json,
+        ask=lambda address: status.ask_node(address, login),
+    )
+
+
+def login_of(flag: str | None, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """As whom to ask a node: NAME:PASSWORD, or the node's own setting where it is at hand."""
+    text = flag or environ.get(AUTH_VARIABLE)
+    if text:
+        name, colon, password = text.partition(":")
+        return (name, password) if colon else (DEFAULT_USER, name)
+    try:
+        return Users(environ.get(variable_of("users"), "")).login
+    except BadUsers as error:
+        raise BadSetting(str(error)) from None
 
 
 def run_docs(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from goblin_raft.users import BadUsers, Users
+
 VARIABLE_PREFIX = "GOBLIN_RAFT_"
+# Not a setting of a node: how `goblin-raft status` logs in.
+AUTH_VARIABLE = VARIABLE_PREFIX + "AUTH"
 
 # A name goes into log lines, INFO fields and the peer list, where `,` `=` `:` and blanks separate.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -83,6 +87,14 @@ class Config:
         "The raft addresses of the other nodes. Every node must list the same members; its own "
         "entry may be in the list and is ignored. Empty: a store of one node.",
         unit="ID=HOST:PORT,...",
+    )
+    users: str = setting(
+        "",
+        "node",
+        "Who may connect as a client; `sha256:` and 64 hexadecimal digits stand for a password. "
+        "`AUTH PASSWORD` means the user `default`. Rather a variable than a flag, which every "
+        "user of the machine can see. Empty: everybody may connect.",
+        unit="NAME=PASSWORD,...",
     )
     dir: str = setting(
         "./goblin-raft-data",
@@ -245,7 +257,7 @@ def load(flags: Mapping[str, str], environ: Mapping[str, str]) -> Config:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables with our prefix that are no setting: probably misspelt, so worth a warning."""
-    known = {variable_of(item.name) for item in dataclasses.fields(Config)}
+    known = {variable_of(item.name) for item in dataclasses.fields(Config)} | {AUTH_VARIABLE}
     return sorted(n for n in environ if n.startswith(VARIABLE_PREFIX) and n not in known)
 
 
@@ -311,6 +323,10 @@ def check_names(config: Config) -> None:
         raise BadSetting(f"log_level must be one of {choices}, not {config.log_level!r}.")
     if not config.dir or "\0" in config.dir:
         raise BadSetting("dir must name a directory.")
+    try:
+        Users(config.users)
+    except BadUsers as error:
+        raise BadSetting(str(error)) from None
 
 
 def check_addresses(config: Config) -> None:

@@ -12,17 +12,18 @@ before it have done, and what it changes (HELLO, READONLY, SELECT) is true only 
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from goblin_raft import errors
+from goblin_raft import errors, errors_node
 from goblin_raft.commands import TABLE, lookup
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeStatus, NodeView
 from goblin_raft.reply import Failure, Reply
-from goblin_raft.spec import Command, Verb
+from goblin_raft.spec import OPEN, Command, Verb
 from goblin_raft.state_machine import StateMachine
 
 logger = logging.getLogger(__name__)
@@ -75,16 +76,26 @@ class Engine(Protocol):
 class _Chunk:
     """What waits for the engine: all replies, with blanks where the data commands' belong."""
 
-    __slots__ = ("commands", "done", "replies", "slots")
+    __slots__ = ("began_s", "commands", "done", "first", "node", "replies", "slots")
 
-    def __init__(self, done: Done) -> None:
+    def __init__(self, node: NodeView, done: Done) -> None:
+        self.node = node
+        self.began_s = time.perf_counter()
+        self.first: list[bytes] = []  # the first data command, as it came
         self.replies: list[Reply] = []
         self.slots: list[int] = []
         self.commands: list[list[Any]] = []
         self.done = done
 
     def finish(self, results: list[Reply]) -> None:
-        """Fill the blanks in, and answer."""
+        """Fill the blanks in, count, and answer."""
+        metrics, session = self.node.metrics, self.node.session
+        took_us = int((time.perf_counter() - self.began_s) * 1_000_000)
+        metrics.commands_stats.record([command[0] for command in self.commands], took_us, results)
+        if took_us >= metrics.slow_log.slower_than_us >= 0:
+            more = len(results) - 1
+            wall_s, address = int(self.node.now_s()), session.address
+            metrics.slow_log.add(wall_s, took_us, self.first, more, address, session.name)
         if len(results) == len(self.replies):  # nothing but data commands
             self.done(results)
             return
@@ -119,8 +130,9 @@ class Dispatcher:
 
         With a `refusal` data commands get it for an answer and are not executed.
         """
-        chunk = _Chunk(done)
+        chunk = _Chunk(node, done)
         replies, slots, commands = chunk.replies, chunk.slots, chunk.commands
+        locked = node.session.user is None
         size_bytes, writes = 0, False
         limits, command_bytes_max = self.limits, self.command_bytes_max
         while requests and len(replies) < requests_max:
@@ -130,6 +142,8 @@ class Dispatcher:
                 if command is None or command.subcommands:
                     command = lookup(argv)
                 args = command.decode(argv, limits)
+                if locked and command.name not in OPEN:
+                    raise errors_node.NOAUTH.refusal()
                 if command.verb is Verb.NODE:
                     if not commands:
                         requests.popleft()
@@ -140,11 +154,7 @@ class Dispatcher:
                     raise errors.COMMAND_TOO_LONG.refusal(limit=command_bytes_max)
             except StoreError as error:
                 requests.popleft()
-                name = argv[0].upper()
-                if name not in _CROSS_PROTOCOL:
-                    replies.append(error.reply)
-                if name in _CROSS_PROTOCOL or name == _TRANSACTION:
-                    node.session.closing = True
+                if self._refused(argv, error, node, replies):
                     break
                 continue
             # Small commands cost more than their words: their frame in the entry and in memory.
@@ -153,38 +163,75 @@ class Dispatcher:
                 size_bytes -= request_bytes + COMMAND_OVERHEAD_BYTES
                 break
             requests.popleft()
+            if not commands:
+                first = argv
             writes = writes or command.verb is Verb.WRITE
             slots.append(len(replies))
             replies.append(None)
             commands.append([command.name, node.session.db, *args])
-        refusal = refusal or self.refusal
         if not commands:
             done(replies)
-        elif refusal is not None:
+            return
+        chunk.first = first
+        self._send(chunk, size_bytes, writes, refusal or self.refusal)
+
+    def _send(self, chunk: _Chunk, size_bytes: int, writes: bool, refusal: Failure | None) -> None:
+        """Data commands to where they run."""
+        commands, session = chunk.commands, chunk.node.session
+        session.last_command = commands[-1][0]
+        if refusal is not None:
             chunk.finish([refusal] * len(commands))
         elif writes:
             self.engine.propose(commands, size_bytes, chunk.finish)
         else:
-            self._read(chunk, at_once=node.session.readonly)
+            self._read(chunk, at_once=session.readonly)
+
+    @staticmethod
+    def _refused(
+        argv: list[bytes], error: StoreError, node: NodeView, replies: list[Reply]
+    ) -> bool:
+        """Answer what is refused before it reaches the log; whether the connection ends by it."""
+        name = argv[0].upper()
+        if name in _CROSS_PROTOCOL:
+            node.session.closing = True
+            return True
+        replies.append(error.reply)
+        try:  # by its name, if it has one
+            node.metrics.commands_stats.rejected[lookup(argv).name] += 1
+        except StoreError:
+            pass
+        if name == _TRANSACTION:
+            node.session.closing = True
+        return node.session.closing
 
     @staticmethod
     def _answer(command: Command, node: NodeView, args: list[Any]) -> Reply:
+        began_s = time.perf_counter()
+        node.session.last_command = command.name
         try:
-            return command.handler(node, *args)
+            reply = command.handler(node, *args)
         except StoreError as error:
-            return error.reply
+            reply = error.reply
         except Exception as error:  # a bug, or the system refused it; the connection can go on
             # Without the exception's text, which may quote a client's data.
             kind = type(error).__name__
             logger.error("node_command.bug command=%s error=%s", command.name, kind)
-            return errors.INTERNAL_ERROR.failure()
+            reply = errors.INTERNAL_ERROR.failure()
+        took_us = int((time.perf_counter() - began_s) * 1_000_000)
+        node.metrics.commands_stats.record([command.name], took_us, [reply])
+        return reply
 
     def _read(self, chunk: _Chunk, *, at_once: bool) -> None:
         commands = chunk.commands
 
         def ready(failure: Failure | None) -> None:
             refused: list[Reply] = [failure] * len(commands)
-            chunk.finish(self._read_all(commands) if failure is None else refused)
+            replies = self._read_all(commands) if failure is None else refused
+            if failure is None:
+                misses = replies.count(None)
+                chunk.node.metrics.misses += misses
+                chunk.node.metrics.hits += len(replies) - misses
+            chunk.finish(replies)
 
         if at_once:
             ready(None)

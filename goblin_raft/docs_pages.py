@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goblin_raft import errors
 from goblin_raft.commands import FAMILIES
-from goblin_raft.spec import Verb
+from goblin_raft.spec import Command, Verb
 
 _WHERE = {
     Verb.WRITE: "through the log, on every replica",
@@ -20,9 +20,12 @@ def render_commands() -> str:
         "",
         "This page is generated from the declarations in `goblin_raft/commands/`.",
     ]
+    groups: dict[str, list[Command]] = {}
     for family in FAMILIES:
-        lines += ["", f"## {family.group}"]
-        for command in family.commands:
+        groups.setdefault(family.group, []).extend(family.commands)
+    for group, commands in groups.items():
+        lines += ["", f"## {group}"]
+        for command in commands:
             lines += ["", f"### {command.name}", "", f"    {command.usage}", ""]
             lines += [f"{command.summary}."]
             if command.description:

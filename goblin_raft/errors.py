@@ -61,85 +61,86 @@ class ErrorCode:
 TABLE: list[ErrorCode] = []
 
 
-def _row(cause: Cause, text: str, advice: str) -> ErrorCode:
-    row = ErrorCode(text, advice, cause)
-    TABLE.append(row)
-    return row
+def row(cause: Cause, text: str, advice: str) -> ErrorCode:
+    """Declare an error."""
+    error = ErrorCode(text, advice, cause)
+    TABLE.append(error)
+    return error
 
 
 # ---- the request: refused before it reaches the log, or by what the key holds -------------------
 
-UNKNOWN_COMMAND = _row(
+UNKNOWN_COMMAND = row(
     Cause.REQUEST,
     "ERR unknown command '{name}', with args beginning with: {arguments}",
     "docs/commands.md lists what there is.",
 )
-UNKNOWN_SUBCOMMAND = _row(
+UNKNOWN_SUBCOMMAND = row(
     Cause.REQUEST,
     "ERR unknown subcommand '{name}'. Try {command} HELP.",
     "docs/commands.md lists what there is.",
 )
-WRONG_ARITY = _row(
+WRONG_ARITY = row(
     Cause.REQUEST,
     "ERR wrong number of arguments for '{name}' command",
     "Compare with the usage line in docs/commands.md.",
 )
-SYNTAX_ERROR = _row(
+SYNTAX_ERROR = row(
     Cause.REQUEST, "ERR syntax error", "An option is unknown, lacks its value or excludes another."
 )
-NOT_AN_INTEGER = _row(
+NOT_AN_INTEGER = row(
     Cause.REQUEST,
     "ERR value is not an integer or out of range",
     "Give a 64-bit integer in plain digits: no sign `+`, no blanks, no leading zeros, no fraction.",
 )
-NOT_A_FLOAT = _row(
+NOT_A_FLOAT = row(
     Cause.REQUEST, "ERR value is not a valid float", "Give a decimal number, `inf` or `-inf`."
 )
-INVALID_EXPIRE_TIME = _row(
+INVALID_EXPIRE_TIME = row(
     Cause.REQUEST,
     "ERR invalid expire time in '{name}' command",
     "Give a time above zero that a 64-bit number of milliseconds can hold.",
 )
-UNSUPPORTED_OPTION = _row(Cause.REQUEST, "ERR Unsupported option {option}", "Use NX, XX, GT or LT.")
-NX_WITH_OTHERS = _row(
+UNSUPPORTED_OPTION = row(Cause.REQUEST, "ERR Unsupported option {option}", "Use NX, XX, GT or LT.")
+NX_WITH_OTHERS = row(
     Cause.REQUEST,
     "ERR NX and XX, GT or LT options at the same time are not compatible",
     "Use NX alone.",
 )
-GT_WITH_LT = _row(
+GT_WITH_LT = row(
     Cause.REQUEST,
     "ERR GT and LT options at the same time are not compatible",
     "Use one of them.",
 )
-KEYS_MUST_DIFFER = _row(
+KEYS_MUST_DIFFER = row(
     Cause.REQUEST,
     "ERR claim key and result key must differ",
     "With one key for both, a second caller would read the first one's token as its result.",
 )
-KEY_TOO_LONG = _row(
+KEY_TOO_LONG = row(
     Cause.REQUEST,
     "ERR key is longer than {limit} bytes",
     "Use a digest of what makes the key so long, or raise `key_bytes_max` on every node.",
 )
-VALUE_TOO_LONG = _row(
+VALUE_TOO_LONG = row(
     Cause.REQUEST,
     "ERR value is longer than {limit} bytes",
     "Store the data elsewhere and a reference here, or raise `value_bytes_max` on every node.",
 )
-COMMAND_TOO_LONG = _row(
+COMMAND_TOO_LONG = row(
     Cause.REQUEST,
     "ERR command is longer than {limit} bytes",
     "Send it in parts: a command lies in one log entry, whose size `entry_bytes_max` limits.",
 )
-WRONG_TYPE = _row(
+WRONG_TYPE = row(
     Cause.REQUEST,
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "Ask TYPE what the key holds.",
 )
-DB_OUT_OF_RANGE = _row(
+DB_OUT_OF_RANGE = row(
     Cause.REQUEST, "ERR DB index is out of range", "Databases are numbered from 0 to 15."
 )
-INTERNAL_ERROR = _row(
+INTERNAL_ERROR = row(
     Cause.REQUEST,
     "ERR internal error",
     "This is a bug in goblin_raft: please report it with the node's log.",
@@ -147,12 +148,12 @@ INTERNAL_ERROR = _row(
 
 # ---- the connection -----------------------------------------------------------------------------
 
-PROTOCOL_ERROR = _row(
+PROTOCOL_ERROR = row(
     Cause.CONNECTION,
     "ERR Protocol error: {problem}",
     "What was sent is not the Redis protocol. The connection is closed after this line.",
 )
-MAX_CLIENTS = _row(
+MAX_CLIENTS = row(
     Cause.CONNECTION,
     "ERR max number of clients reached",
     "Use another node, fewer connections, or raise `maxclients`.",
@@ -160,17 +161,17 @@ MAX_CLIENTS = _row(
 
 # ---- the cluster --------------------------------------------------------------------------------
 
-CLUSTERDOWN = _row(
+CLUSTERDOWN = row(
     Cause.CLUSTER,
     "CLUSTERDOWN no leader; the command was not executed, try again",
     "Send it again, to this node or another. It means that no majority could be reached in time.",
 )
-TRYAGAIN = _row(
+TRYAGAIN = row(
     Cause.CLUSTER,
     "TRYAGAIN too much is waiting here; the command was not executed",
     "Send it again a little later, or to another node.",
 )
-UNCERTAIN = _row(
+UNCERTAIN = row(
     Cause.CLUSTER,
     "UNCERTAIN no outcome within the commit timeout; the command may or may not take effect",
     "Read before you decide: if the claim key holds your token, the claim is yours.",

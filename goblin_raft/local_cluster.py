@@ -22,9 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from goblin_raft.config import Address, BadSetting, Config, flag_of
+from goblin_raft.config import (
+    VARIABLE_PREFIX,
+    Address,
+    BadSetting,
+    Config,
+    flag_of,
+    variable_of,
+)
 from goblin_raft.resp_client import RespClient, RespError, parse_info
 from goblin_raft.status import NodeRow, leader_of, row_of
+from goblin_raft.users import Users
 
 HOST = "127.0.0.1"
 # Raft port = RESP port + this; so a cluster can have fewer nodes than this.
@@ -41,6 +49,7 @@ ASK_TIMEOUT_S = 0.5
 STRAGGLER_BOUND_S = 10.0
 PROGRESS_S = 5.0
 PR_SET_PDEATHSIG = 1
+SECRET = ("users",)
 
 
 class CannotStart(Exception):
@@ -69,10 +78,16 @@ class NodePlan:
     def command_file(self) -> Path:
         return self.directory / "command"
 
+    def secrets(self) -> dict[str, str]:
+        """What neither other users of the machine nor the file of the command may show."""
+        return {variable_of(name): getattr(self.config, name) for name in SECRET}
+
     def command(self) -> list[str]:
-        """The whole command line: who the node is, and every setting that is not the default."""
+        """The command line: who the node is, and each setting that is not the default or secret."""
         words = [sys.executable, "-m", "goblin_raft", "serve"]
         for item in dataclasses.fields(Config):
+            if item.name in SECRET:
+                continue
             value = getattr(self.config, item.name)
             if value != item.default or item.name in ("node_id", "resp", "raft"):
                 words += [flag_of(item.name), str(value)]
@@ -86,6 +101,9 @@ def plan(directory: Path, resp_port: int, nodes: int, base: Config) -> list[Node
     highest = 65_535 - RAFT_PORT_OFFSET - nodes + 1
     if not 1 <= resp_port <= highest:
         raise BadSetting(f"--resp-port is {resp_port}, and it must lie between 1 and {highest}.")
+    users = Users(base.users)
+    if users.required and users.login is None:
+        raise BadSetting("users needs one plain password here, by which the nodes are watched.")
     ids = [f"n{i + 1}" for i in range(nodes)]
     resp = [f"{HOST}:{resp_port + i}" for i in range(nodes)]
     raft = [f"{HOST}:{resp_port + RAFT_PORT_OFFSET + i}" for i in range(nodes)]
@@ -189,6 +207,7 @@ class LocalCluster:
     def __init__(self, plans: list[NodePlan], say: Callable[[str], None]) -> None:
         self._plans = {one.config.node_id: one for one in plans}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._login = Users(plans[0].config.users).login
         self._say = say
 
     @property
@@ -200,8 +219,8 @@ class LocalCluster:
         return list(self._running)
 
     def start(self, environ: Mapping[str, str]) -> None:
-        """Start every node. Its settings are all on its command line, so it gets no variables."""
-        clean = {k: v for k, v in environ.items() if not k.startswith("GOBLIN_RAFT_")}
+        """Start every node. What is on its command line is not in its environment as well."""
+        clean = {k: v for k, v in environ.items() if not k.startswith(VARIABLE_PREFIX)}
         for node_id, one in self._plans.items():
             one.directory.mkdir(exist_ok=True)
             write_whole(one.command_file, shlex.join(one.command()) + "\n")
@@ -211,7 +230,7 @@ class LocalCluster:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=clean,
+                    env=clean | one.secrets(),
                     # A Ctrl-C at the terminal is for us alone; we then stop the nodes in order.
                     start_new_session=True,
                     preexec_fn=die_with_parent(signal.SIGKILL),
@@ -235,7 +254,7 @@ class LocalCluster:
         for node_id in self._running:
             address = self._plans[node_id].config.resp_address
             with contextlib.suppress(OSError, RespError):
-                with RespClient(address.host, address.port, timeout_s=ASK_TIMEOUT_S) as client:
+                with RespClient(*address, timeout_s=ASK_TIMEOUT_S, login=self._login) as client:
                     rows.append(row_of(parse_info(client.call("INFO", "raft")), str(address)))
         return rows
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from goblin_raft.config import Config
+from goblin_raft.counters import CommandStats, Rates, SlowLog
 from goblin_raft.session import Session
+from goblin_raft.users import Users
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,23 @@ class NodeStatus:
     snapshot: SnapshotStatus = SnapshotStatus()
     peers: tuple[PeerStatus, ...] = ()
 
+    def followers(self) -> list[tuple[str, str, int]]:
+        """Host and port for clients, and position in the log, of those that follow this leader."""
+        if self.role != "leader":
+            return []
+        return [
+            (*peer.resp_address.rpartition(":")[::2], peer.match_index or 0)
+            for peer in self.peers
+            if peer.connected and peer.resp_address
+        ]
+
 
 @dataclass(slots=True)
 class Metrics:
     """Counters since this process began."""
 
     started_s: float
+    run_id: str = "0" * 40  # another one for every process
     connections: int = 0
     connections_total: int = 0
     connections_rejected: int = 0
@@ -64,10 +77,38 @@ class Metrics:
     errors: dict[str, int] = field(default_factory=dict)
     input_bytes: int = 0
     output_bytes: int = 0
+    hits: int = 0  # reads that were answered with something
+    misses: int = 0
+    commands_stats: CommandStats = field(default_factory=CommandStats)
+    slow_log: SlowLog = field(default_factory=SlowLog)
+    rates: Rates = field(default_factory=Rates)  # commands, bytes in, bytes out
+
+    def reset(self) -> None:
+        """CONFIG RESETSTAT: begin to count anew; what is there now stays."""
+        self.connections_total = self.connections_rejected = self.commands = 0
+        self.input_bytes = self.output_bytes = self.hits = self.misses = 0
+        self.errors.clear()
+        self.commands_stats.clear()
 
     def count_error(self, code: str) -> None:
         """One more error reply with this code."""
         self.errors[code] = self.errors.get(code, 0) + 1
+
+
+@dataclass(slots=True)
+class Changeable:
+    """Settings that CONFIG SET may change while the node runs, beside those of the slow log."""
+
+    maxclients: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """A connection as CLIENT LIST shows it."""
+
+    session: Session
+    input_bytes: int  # of requests that are not served yet
+    output_bytes: int  # of replies that are not sent yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +117,8 @@ class NodeView:
 
     session: Session
     config: Config
+    changeable: Changeable
+    users: Users
     metrics: Metrics
     status: Callable[[], NodeStatus]
     keys_by_database: Callable[[], list[tuple[int, int]]]  # (keys, keys with a deadline)
@@ -83,3 +126,5 @@ class NodeView:
     state_digest: Callable[[], str]  # reads the whole state
     take_snapshot: Callable[[], bool]  # False: one is being taken already
     now_s: Callable[[], float]  # the wall clock, to be shown only
+    clients: Callable[[], list[ClientStatus]]
+    kill: Callable[[int], None]  # ends the connection of that session id, unless it is this one

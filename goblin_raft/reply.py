@@ -44,7 +44,21 @@ class Map:
     items: dict[bytes, Reply]
 
 
-Reply: TypeAlias = "None | int | bytes | Status | Failure | Map | list[Reply]"
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Values without an order that means anything; an array where the protocol has no sets."""
+
+    items: list[Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Text for people; a bulk string where the protocol has no such thing."""
+
+    text: bytes
+
+
+Reply: TypeAlias = "None | int | bytes | Status | Failure | Map | Set | Verbatim | list[Reply]"
 
 OK = Status(b"OK")
 PONG = Status(b"PONG")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from goblin_raft.reply import Failure, Map, Reply, Status
+from goblin_raft.reply import Failure, Map, Reply, Set, Status, Verbatim
 
 INLINE_BYTES_MAX = 65_536  # Redis's PROTO_INLINE_MAX_SIZE
 ARGUMENTS_MAX = 1_048_576  # Redis 6's bound
@@ -24,6 +24,9 @@ BULK_BYTES_MAX = 16 * 1024 * 1024
 # that a million empty words are not free.
 REQUEST_BYTES_MAX = 2 * BULK_BYTES_MAX
 WORD_OVERHEAD_BYTES = 40
+# From somebody who has not said yet who it is: enough for HELLO with all its options. As in Redis.
+RESTRICTED_ARGUMENTS_MAX = 10
+RESTRICTED_BULK_BYTES_MAX = 16_384
 
 _LENGTH = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 # The headers of ordinary requests, so that a look-up takes the place of reading a number.
@@ -45,6 +48,10 @@ class RequestParser:
     ) -> None:
         self.error: str | None = None
         self.ready: deque[list[bytes]] = deque()
+        # The client has not said yet who it is. What is too large for such a client may follow the
+        # request by which it does: parsing then stops, until `ready` was served and feed() comes.
+        self.restricted = False
+        self.stalled = False
         self._fast = fast
         self._bulk_bytes_max = bulk_bytes_max
         self._request_bytes_max = request_bytes_max
@@ -67,6 +74,10 @@ class RequestParser:
         """Take what arrived; whole requests are in `ready` afterwards."""
         if self.error is not None:
             return
+        if self.stalled and self.ready:
+            self._rest += data
+            return
+        self.stalled = False
         position = 0
         if self._rest or self._missing:
             if self._rest:
@@ -77,9 +88,9 @@ class RequestParser:
                 self._rest.clear()
             # To the end of the request that was begun; what follows may be quick again.
             position = self._parse_strict(data, 0, requests_max=1)
-        if self.error is None and not self._missing and self._fast:
+        if self.error is None and not self._missing and self._fast and not self.restricted:
             position = self._parse_fast(data, position)
-        if self.error is None and position < len(data):
+        if self.error is None and position < len(data) and not self.stalled:
             position = self._parse_strict(data, position)
         if self.error is None and position < len(data):
             self._rest += data[position:]
@@ -126,9 +137,16 @@ class RequestParser:
                 position = self._read_count(data, position)
             else:
                 position = self._read_inline(data, position)
-            if position == before or self.error is not None:
+            if position == before or self.error is not None or self.stalled:
                 break
         return position
+
+    def _refuse_restricted(self, problem: str) -> None:
+        """Too large for a client that nobody knows, unless what came before makes it known."""
+        if self.ready:
+            self.stalled = True
+        else:
+            self.error = problem
 
     def _line_end(self, data: bytes, position: int, too_big: str) -> int:
         """Where the header line at the position has its CR; -1 while CR LF are not there."""
@@ -146,6 +164,9 @@ class RequestParser:
         line = data[position:end]
         if _LENGTH.fullmatch(line, 1) is None or int(line[1:]) > ARGUMENTS_MAX:
             self.error = "invalid multibulk length"
+            return position
+        if self.restricted and int(line[1:]) > RESTRICTED_ARGUMENTS_MAX:
+            self._refuse_restricted("unauthenticated multibulk length")
             return position
         self._missing = max(0, int(line[1:]))
         self._words = []
@@ -165,6 +186,9 @@ class RequestParser:
                     end = self._line_end(data, position, "too big bulk count string")
                     if end < 0 or (length := self._bulk_header(data[position:end])) < 0:
                         return position
+                if self.restricted and length > RESTRICTED_BULK_BYTES_MAX:
+                    self._refuse_restricted("unauthenticated bulk length")
+                    return position
                 position = end + 2
                 self._request_bytes += length + WORD_OVERHEAD_BYTES
                 if self._request_bytes > self._request_bytes_max:
@@ -289,5 +313,12 @@ def encode(reply: Reply, protocol: int) -> bytes:
         for name, value in reply.items.items():
             parts += (encode(name, protocol), encode(value, protocol))
         return b"".join(parts)
+    if type(reply) is Set:
+        mark = b"*" if protocol == 2 else b"~"
+        return b"%b%d\r\n%b" % (mark, len(reply.items), encode_all(reply.items, protocol))
+    if type(reply) is Verbatim:
+        if protocol == 2:
+            return encode(reply.text, 2)
+        return b"=%d\r\ntxt:%b\r\n" % (len(reply.text) + 4, reply.text)
     assert type(reply) is list, reply
     return b"*%d\r\n%b" % (len(reply), encode_all(reply, protocol))

@@ -27,10 +27,23 @@ class RespClient:
     of no use any more, because a late reply would be taken for that of the next call.
     """
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+        login: tuple[str, str] | None = None,
+    ) -> None:
         self._timeout_s = timeout_s
         self._reader = hiredis.Reader()
         self._socket = socket.create_connection((host, port), min(CONNECT_TIMEOUT_S, timeout_s))
+        if login is not None:
+            try:
+                self.call("AUTH", *login)
+            except BaseException:
+                self.close()
+                raise
 
     def __enter__(self) -> RespClient:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import secrets
 import socket
 from collections.abc import Callable, Iterator
 
@@ -12,10 +13,11 @@ from goblin_raft import errors
 from goblin_raft.config import Config
 from goblin_raft.dispatch import CHUNK_REQUESTS_MAX, Dispatcher, Engine
 from goblin_raft.limits import Limits
-from goblin_raft.node_view import Metrics, NodeView
+from goblin_raft.node_view import Changeable, ClientStatus, Metrics, NodeView
 from goblin_raft.reply import Failure, Reply
 from goblin_raft.resp import BULK_BYTES_MAX, RequestParser, encode, encode_all
 from goblin_raft.session import Session
+from goblin_raft.users import DEFAULT_USER, Users
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ TURN_REQUESTS_MAX = 4096
 REFUSAL_CODES = frozenset({errors.CLUSTERDOWN.code, errors.TRYAGAIN.code})
 # Find out that a silent client's machine is gone, as Redis does.
 KEEPALIVE_S = 300
+# How often the counters are looked at, for INFO's "per second".
+SAMPLE_S = 1.0
 
 
 class Connection(asyncio.Protocol):
@@ -73,10 +77,9 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
         frontend = self.frontend
         frontend.metrics.connections_total += 1
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        session = Session(id=next(frontend.ids), address=f"{peer[0]}:{peer[1]}")
+        session = frontend.session(transport)
         self.node = frontend.view(session)
-        if len(frontend.connections) >= frontend.config.maxclients:
+        if len(frontend.connections) >= frontend.changeable.maxclients:
             frontend.metrics.connections_rejected += 1
             transport.write(encode_all([errors.MAX_CLIENTS.failure()], 2))
             session.closing = True
@@ -90,6 +93,9 @@ class Connection(asyncio.Protocol):
         parser = self.parser
         self.frontend.metrics.input_bytes += len(data)
         self.backlog_bytes += len(data)
+        session = self.node.session
+        session.used_s = self.frontend.now_s()
+        parser.restricted = session.user is None
         parser.feed(data)
         self.advance()
         if (
@@ -133,9 +139,14 @@ class Connection(asyncio.Protocol):
         if self.unwritten is not None:
             self._write(self.unwritten)
         served_until = len(ready) - TURN_REQUESTS_MAX
-        while ready and not (
-            self.busy or self.output_full or self.unwritten or session.closing or self.lost
-        ):
+        while not (self.busy or self.output_full or self.unwritten or session.closing or self.lost):
+            if not ready:
+                if not self.parser.stalled:
+                    break
+                # What was too large for an unknown client: perhaps it is known by now.
+                self.parser.restricted = session.user is None
+                self.parser.feed(b"")
+                continue
             if len(ready) <= served_until:
                 asyncio.get_running_loop().call_soon(self.advance)  # others have their turn
                 break
@@ -230,10 +241,29 @@ class Frontend:
         self.now_s = now_s
         limits = Limits(config.key_bytes_max, config.value_bytes_max)
         self.dispatcher = Dispatcher(engine, limits, config.entry_bytes_max)
-        self.metrics = Metrics(started_s=now_s())
+        self.metrics = Metrics(started_s=now_s(), run_id=secrets.token_hex(20))
+        self.changeable = Changeable(maxclients=config.maxclients)
+        self.users = Users(config.users)
         self.connections: set[Connection] = set()
         self.ids = itertools.count(1)
         self._server: asyncio.Server | None = None
+        self._sampler: asyncio.TimerHandle | None = None
+
+    def session(self, transport: asyncio.Transport) -> Session:
+        """Of a connection that has just begun."""
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        local = transport.get_extra_info("sockname") or ("?", 0)
+        sock = transport.get_extra_info("socket")
+        now_s = self.now_s()
+        return Session(
+            id=next(self.ids),
+            address=f"{peer[0]}:{peer[1]}",
+            local_address=f"{local[0]}:{local[1]}",
+            fd=-1 if sock is None else sock.fileno(),
+            created_s=now_s,
+            used_s=now_s,
+            user=None if self.users.required else DEFAULT_USER.encode(),
+        )
 
     def view(self, session: Session) -> NodeView:
         """What node commands of this session may see."""
@@ -241,6 +271,8 @@ class Frontend:
         return NodeView(
             session=session,
             config=self.config,
+            changeable=self.changeable,
+            users=self.users,
             metrics=self.metrics,
             status=self.engine.status,
             keys_by_database=lambda: [
@@ -250,7 +282,34 @@ class Frontend:
             state_digest=machine.digest,
             take_snapshot=self.engine.take_snapshot,
             now_s=self.now_s,
+            clients=self.clients,
+            kill=lambda session_id: self.kill(session_id, unless=session),
         )
+
+    def clients(self) -> list[ClientStatus]:
+        """All connections, the oldest first."""
+        listed = [
+            ClientStatus(
+                connection.node.session,
+                connection.parser.buffered_bytes,
+                connection.output_bytes + connection.transport.get_write_buffer_size(),
+            )
+            for connection in self.connections
+        ]
+        return sorted(listed, key=lambda client: client.session.id)
+
+    def kill(self, session_id: int, *, unless: Session) -> None:
+        """End a connection at once; what it sent may still happen. `unless` closes by itself."""
+        for connection in self.connections:
+            session = connection.node.session
+            if session.id == session_id and session is not unless:
+                connection.transport.abort()
+
+    def _sample(self) -> None:
+        metrics, loop = self.metrics, asyncio.get_running_loop()
+        counts = (metrics.commands, metrics.input_bytes, metrics.output_bytes)
+        metrics.rates.sample(loop.time(), *counts)
+        self._sampler = loop.call_later(SAMPLE_S, self._sample)
 
     async def listen(self) -> tuple[str, int]:
         """Accept clients; the address in use. Raises OSError when it cannot be had."""
@@ -258,6 +317,7 @@ class Frontend:
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self), host, port, backlog=1024, reuse_address=True
         )
+        self._sample()
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
 
@@ -274,5 +334,7 @@ class Frontend:
 
     def close(self) -> None:
         """End all connections, after what was written is sent."""
+        if self._sampler is not None:
+            self._sampler.cancel()
         for connection in list(self.connections):
             connection.transport.close()

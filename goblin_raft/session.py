@@ -11,6 +11,13 @@ class Session:
 
     id: int
     address: str = ""
+    local_address: str = ""
+    fd: int = -1
+    created_s: float = 0.0  # by the wall clock, to be shown only
+    used_s: float = 0.0
+    last_command: str = ""
+    # Who the client is; None while it has yet to say so.
+    user: bytes | None = b"default"
     name: bytes = b""
     lib_name: bytes = b""
     lib_ver: bytes = b""

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from goblin_raft.arguments import Argument, Optional, Options, Part, Repeated
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
 from goblin_raft.limits import Limits
-from goblin_raft.readers import Reader
-from goblin_raft.reply import Map, Reply, Status
+from goblin_raft.readers import Reader, read_string
+from goblin_raft.reply import Map, Reply, Set, Status
 
 Handler = Callable[..., Reply]
 Check = Callable[[list[Any]], None]
@@ -52,6 +52,8 @@ class Verb(Enum):
 
 
 FLAGS = {Verb.WRITE: [b"write"], Verb.READ: [b"readonly"], Verb.NODE: [b"loading", b"stale"]}
+# What a client may send before it has said who it is.
+OPEN = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +153,36 @@ class Command:
         assert at == list(range(at[0], at[-1] + 1)), f"{self.name}: keys that do not lie together"
         return at[0], at[-1], 1
 
-    def row(self) -> list[Reply]:
-        """The command's element in the reply to COMMAND."""
-        first, last, step = self.key_positions
+    @property
+    def flags(self) -> list[bytes]:
+        """Redis's words for how it behaves."""
+        return [*FLAGS[self.verb], *([b"no_auth"] if self.name in OPEN else [])]
+
+    @property
+    def categories(self) -> list[str]:
+        """The ACL categories that it belongs to."""
         categories = [f"@{self.verb.value}"] if self.verb is not Verb.NODE else []
         if self.group in CATEGORIES:
             categories.append(CATEGORIES[self.group])
+        return categories
+
+    def keys_of(self, argv: list[bytes]) -> list[bytes]:
+        """The keys in a request of this command."""
+        first, last, step = self.key_positions
+        return argv[first : last % len(argv) + 1 : step] if first else []
+
+    def row(self) -> list[Reply]:
+        """The command's element in the reply to COMMAND."""
+        first, last, step = self.key_positions
         subcommands: list[Reply] = [each.row() for each in self.subcommands.values()]
         return [
             self.full_name.encode(),
             self.arity,
-            [Status(flag) for flag in FLAGS[self.verb]],
+            Set([Status(flag) for flag in self.flags]),
             first,
             last,
             step,
-            [Status(category.encode()) for category in categories],
+            Set([Status(category.encode()) for category in self.categories]),
             [],
             [self._key_spec()] if first else [],
             subcommands,
@@ -200,7 +217,7 @@ class Command:
         }
         find: dict[bytes, Reply] = {b"type": b"range", b"spec": Map(span)}
         flags: list[Reply] = [Status(access), Status(b"access")]
-        return Map({b"flags": flags, b"begin_search": Map(begin), b"find_keys": Map(find)})
+        return Map({b"flags": Set(flags), b"begin_search": Map(begin), b"find_keys": Map(find)})
 
 
 class Family:
@@ -237,6 +254,29 @@ class Family:
     ) -> Callable[[HandlerT], HandlerT]:
         """A command that the node answers by itself: `handler(node, *arguments)`."""
         return self._declare(Verb.NODE, name, parts, False, check, since)
+
+    def container(self, name: str, summary: str) -> None:
+        """A name that is nothing without its second word; with a HELP that lists these words."""
+
+        def handler(node: object, subcommand: bytes) -> Reply:
+            raise AssertionError("lookup takes the second word first")
+
+        handler.__doc__ = summary
+        self.node(name, Argument("subcommand", "string", read_string))(handler)
+        self.help(name)
+
+    def help(self, name: str) -> None:
+        """NAME HELP: what words may follow, from the declarations."""
+
+        def handler(node: object) -> Reply:
+            lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+            for command in self.commands:
+                if command.name.startswith(name + " "):
+                    lines += [command.usage.removeprefix(name + " "), f"    {command.summary}."]
+            return [Status(line.encode()) for line in lines]
+
+        handler.__doc__ = f"List the subcommands of {name}."
+        self.node(name + " HELP")(handler)
 
     def _declare(
         self,

@@ -43,9 +43,9 @@ class NodeRow:
         return not self.error
 
 
-def ask_node(address: Address) -> Fields:
+def ask_node(address: Address, login: tuple[str, str] | None = None) -> Fields:
     """INFO raft of one node, as a dictionary."""
-    with RespClient(address.host, address.port) as client:
+    with RespClient(address.host, address.port, login=login) as client:
         return parse_info(client.call("INFO", "raft"))
 
 

@@ -15,10 +15,11 @@ from goblin_raft.config import Config
 from goblin_raft.consensus.memory import MemoryEngine
 from goblin_raft.dispatch import Dispatcher
 from goblin_raft.limits import Limits
-from goblin_raft.node_view import Metrics, NodeView
+from goblin_raft.node_view import Changeable, ClientStatus, Metrics, NodeView
 from goblin_raft.reply import Reply
 from goblin_raft.resp import encode_all
 from goblin_raft.session import Session
+from goblin_raft.users import Users
 from tests.stories import Stage, read_reply
 
 # Cluster time and the wall clock have nothing to do with each other; neither have these.
@@ -48,6 +49,8 @@ class MemoryNode:
         self.view = NodeView(
             session=self.session,
             config=Config(),
+            changeable=Changeable(maxclients=Config().maxclients),
+            users=Users(),
             metrics=Metrics(started_s=0.0),
             status=self.engine.status,
             keys_by_database=lambda: [
@@ -57,6 +60,8 @@ class MemoryNode:
             state_digest=self.machine.digest,
             take_snapshot=self.engine.take_snapshot,
             now_s=lambda: (START_WALL_MS + self.passed_ms) / 1000,
+            clients=lambda: [ClientStatus(self.session, 0, 0)],
+            kill=lambda session_id: None,
         )
 
     def call(self, *words: bytes | str | int) -> Reply:

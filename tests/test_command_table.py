@@ -21,14 +21,22 @@ LIMITS = Limits()
 
 # Facts about Redis 7.0, typed by hand: what its COMMAND says.
 ARITIES_OF_REDIS = {
-    "BGSAVE": -1,
-    "LASTSAVE": 1,
-    "CLIENT": -2, "CLIENT GETNAME": 2, "CLIENT ID": 2, "CLIENT SETNAME": 3, "CLUSTER": -2,
-    "COMMAND": -1, "COMMAND COUNT": 2, "COMMAND DOCS": -2, "COMMAND INFO": -2, "CONFIG": -2,
-    "CONFIG GET": -3, "DBSIZE": 1, "DEL": -2, "ECHO": 2, "EXISTS": -2, "EXPIRE": -3,
-    "FLUSHALL": -1, "GET": 2, "HELLO": -1, "HGET": 3, "HSET": -4, "INFO": -1, "PERSIST": 2,
-    "PEXPIRE": -3, "PING": -1, "PTTL": 2, "QUIT": -1, "READONLY": 1, "READWRITE": 1, "RESET": 1,
-    "SELECT": 2, "SET": -3, "TTL": 2, "TYPE": 2, "ZADD": -4, "ZSCORE": 3,
+    "ACL": -2, "ACL CAT": -2, "ACL HELP": 2, "ACL LIST": 2, "ACL USERS": 2, "ACL WHOAMI": 2,
+    "AUTH": -2, "BGSAVE": -1, "CLIENT": -2, "CLIENT CACHING": 3, "CLIENT GETNAME": 2,
+    "CLIENT GETREDIR": 2, "CLIENT HELP": 2, "CLIENT ID": 2, "CLIENT INFO": 2, "CLIENT KILL": -3,
+    "CLIENT LIST": -2, "CLIENT NO-EVICT": 3, "CLIENT REPLY": 3, "CLIENT SETNAME": 3,
+    "CLIENT TRACKING": -3, "CLIENT TRACKINGINFO": 2, "CLIENT UNBLOCK": -3, "CLUSTER": -2,
+    "COMMAND": -1, "COMMAND COUNT": 2, "COMMAND DOCS": -2, "COMMAND HELP": 2,
+    "COMMAND INFO": -2, "COMMAND LIST": -2, "CONFIG": -2, "CONFIG GET": -3, "CONFIG HELP": 2,
+    "CONFIG RESETSTAT": 2, "CONFIG REWRITE": 2, "CONFIG SET": -4, "DBSIZE": 1, "DEBUG": -2,
+    "DEL": -2, "ECHO": 2, "EXISTS": -2, "EXPIRE": -3, "FLUSHALL": -1, "FLUSHDB": -1, "GET": 2,
+    "HELLO": -1, "HGET": 3, "HSET": -4, "INFO": -1, "LASTSAVE": 1, "LATENCY": -2,
+    "LATENCY DOCTOR": 2, "LATENCY GRAPH": 3, "LATENCY HELP": 2, "LATENCY HISTOGRAM": -2,
+    "LATENCY HISTORY": 3, "LATENCY LATEST": 2, "LATENCY RESET": -2, "MODULE": -2, "MODULE HELP": 2,
+    "MODULE LIST": 2, "PERSIST": 2, "PEXPIRE": -3, "PING": -1, "PTTL": 2, "QUIT": -1, "READONLY": 1,
+    "READWRITE": 1, "RESET": 1, "ROLE": 1, "SELECT": 2, "SET": -3, "SLOWLOG": -2, "SLOWLOG GET": -2,
+    "SLOWLOG HELP": 2, "SLOWLOG LEN": 2, "SLOWLOG RESET": 2, "TIME": 1, "TTL": 2, "TYPE": 2,
+    "WAIT": 3, "ZADD": -4, "ZSCORE": 3,
 }  # fmt: skip
 # (first key, last key, step)
 KEYS_OF_REDIS = {
@@ -200,7 +208,7 @@ def test_the_row_has_the_form_of_redis_7(command):
     assert len(row) == 10
     assert row[0] == command.full_name.encode()
     assert row[1] == command.arity
-    flags = {flag.text for flag in row[2]}
+    flags = {flag.text for flag in row[2].items}
     assert (b"write" in flags) == (command.verb is Verb.WRITE)
     assert (b"readonly" in flags) == (command.verb is Verb.READ)
 
@@ -224,5 +232,8 @@ def test_the_numbers_above_are_those_of_a_real_redis(redis):
 
 def test_no_command_of_redis_is_missing_from_the_facts():
     ours = {command.name for command in COMMANDS if not command.name.startswith("GOBLIN.")}
-    newer_than_redis_7_0 = {"CLIENT SETINFO"}
-    assert ours - set(ARITIES_OF_REDIS) - newer_than_redis_7_0 <= {"COMMAND LIST"}
+    newer_than_redis_7_0 = {"CLIENT SETINFO", "CLIENT NO-TOUCH", "WAITAOF"}
+    newer_than_redis_7_0.add("COMMAND GETKEYS")  # there it needs one word more
+    # DEBUG has subcommands in Redis, too, but its COMMAND does not list them.
+    unlisted = {name for name in ours if name.startswith("DEBUG ")}
+    assert ours - set(ARITIES_OF_REDIS) - newer_than_redis_7_0 == unlisted

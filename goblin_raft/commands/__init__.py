@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from goblin_raft.commands import claims, connection, hashes, keys, server, sorted_sets, strings
+from goblin_raft.commands import (
+    claims,
+    clients,
+    connection,
+    diagnostics,
+    hashes,
+    info,
+    introspection,
+    keys,
+    server,
+    settings,
+    sorted_sets,
+    strings,
+)
 from goblin_raft.errors import StoreError, unknown_command, unknown_subcommand
 from goblin_raft.spec import Command, Family, build_table
 
@@ -13,7 +26,12 @@ FAMILIES: list[Family] = [
     hashes.family,
     sorted_sets.family,
     connection.family,
+    clients.family,
     server.family,
+    info.family,
+    introspection.family,
+    settings.family,
+    diagnostics.family,
 ]
 
 # By upper-case name; subcommands by both words, `COMMAND DOCS`.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from goblin_raft import errors
+from goblin_raft import errors, errors_node
 from goblin_raft.arguments import integer, optional, repeated, string
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeView
 from goblin_raft.readers import read_integer
-from goblin_raft.reply import OK, PONG, Failure, Map, Reply, Status
+from goblin_raft.reply import OK, PONG, Map, Reply, Status
 from goblin_raft.spec import Family
+from goblin_raft.users import DEFAULT_USER
 
 family = Family("connection")
 
@@ -47,9 +48,10 @@ def quit_(node: NodeView, ignored: list[bytes]) -> Reply:
 
 @family.node("RESET")
 def reset(node: NodeView) -> Reply:
-    """Make the connection as new: database 0, RESP2, no name."""
+    """Make the connection as new: database 0, RESP2, no name, not logged in."""
     session = node.session
     session.db, session.protocol, session.name, session.readonly = 0, 2, b"", False
+    session.user = None if node.users.required else DEFAULT_USER.encode()
     return Status(b"RESET")
 
 
@@ -67,33 +69,48 @@ def readwrite(node: NodeView) -> Reply:
     return OK
 
 
+@family.node("AUTH", string("username-or-password"), optional(string("password")))
+def auth(node: NodeView, first: bytes, second: bytes | None) -> Reply:
+    """Say who you are: AUTH [username] password, with a user of the setting `users`."""
+    if second is None and not node.users.required:
+        return errors_node.NO_PASSWORD_SET.failure()
+    name, password = (DEFAULT_USER.encode(), first) if second is None else (first, second)
+    if not node.users.admits(name, password):
+        return errors_node.WRONGPASS.failure()
+    node.session.user = name
+    return OK
+
+
 @family.node("HELLO", repeated(string("option"), least=0))
 def hello(node: NodeView, words: list[bytes]) -> Reply:
     """Choose the protocol, 2 or 3, and tell about this server.
 
-    HELLO [2 | 3 [AUTH default password] [SETNAME name]]; there are no passwords yet.
+    HELLO [2 | 3 [AUTH username password] [SETNAME name]]
     """
     session = node.session
-    protocol, name = session.protocol, session.name
+    protocol, name, user = session.protocol, session.name, session.user
     if words:
         try:
             protocol = read_integer(words[0], Limits(), "hello")
         except StoreError:
-            return Failure("ERR Protocol version is not an integer or out of range")
+            return errors_node.BAD_PROTOCOL_VERSION.failure()
         if protocol not in (2, 3):
-            return Failure("NOPROTO unsupported protocol version")
+            return errors_node.NOPROTO.failure()
     rest = words[1:]
     while rest:
         option, rest = rest[0].upper(), rest[1:]
         if option == b"SETNAME" and rest:
             name, rest = rest[0], rest[1:]
+            check_printable("Client names", name)
         elif option == b"AUTH" and len(rest) >= 2:
-            if rest[0] != b"default":
-                return Failure("WRONGPASS invalid username-password pair or user is disabled.")
-            rest = rest[2:]
+            if not node.users.admits(rest[0], rest[1]):
+                return errors_node.WRONGPASS.failure()
+            user, rest = rest[0], rest[2:]
         else:
-            return Failure(f"ERR Syntax error in HELLO option '{errors.quoted(option)}'")
-    session.protocol, session.name = protocol, name
+            return errors_node.BAD_HELLO_OPTION.failure(option=errors.quoted(option))
+    if user is None:
+        return errors_node.NOAUTH_HELLO.failure()
+    session.protocol, session.name, session.user = protocol, name, user
     return Map(
         {
             b"server": b"redis",
@@ -107,41 +124,7 @@ def hello(node: NodeView, words: list[bytes]) -> Reply:
     )
 
 
-@family.node("CLIENT", string("subcommand"))
-def client(node: NodeView, subcommand: bytes) -> Reply:
-    """Tell or set things about this connection."""
-    return errors.SYNTAX_ERROR.failure()  # dispatch looks for the second word first
-
-
-@family.node("CLIENT ID")
-def client_id(node: NodeView) -> Reply:
-    """Tell this connection's number, never used twice by a node."""
-    return node.session.id
-
-
-@family.node("CLIENT GETNAME")
-def client_getname(node: NodeView) -> Reply:
-    """Tell the name that this connection gave itself, or nil."""
-    return node.session.name or None
-
-
-@family.node("CLIENT SETNAME", string("name"))
-def client_setname(node: NodeView, name: bytes) -> Reply:
-    """Give this connection a name, for people to find it by."""
-    if any(not 33 <= char <= 126 for char in name):
-        return Failure("ERR Client names cannot contain spaces, newlines or special characters.")
-    node.session.name = name
-    return OK
-
-
-@family.node("CLIENT SETINFO", string("attribute"), string("value"))
-def client_setinfo(node: NodeView, attribute: bytes, value: bytes) -> Reply:
-    """Take note of the client library: LIB-NAME or LIB-VER."""
-    match attribute.upper():
-        case b"LIB-NAME":
-            node.session.lib_name = value
-        case b"LIB-VER":
-            node.session.lib_ver = value
-        case _:
-            return Failure(f"ERR Unrecognized option '{errors.quoted(attribute)}'")
-    return OK
+def check_printable(what: str, word: bytes) -> None:
+    """Names stand in CLIENT LIST, where blanks and line ends separate. Raises StoreError."""
+    if any(not 33 <= char <= 126 for char in word):
+        raise errors_node.BAD_CLIENT_NAME.refusal(what=what)

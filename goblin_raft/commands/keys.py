@@ -163,3 +163,13 @@ def flushall(keyspaces: list[Keyspace], at: Instant, mode: str | None) -> Reply:
     for keyspace in keyspaces:
         keyspace.clear()
     return OK
+
+
+@family.write("FLUSHDB", options(one_of("mode", flag("ASYNC"), flag("SYNC"))))
+def flushdb(keyspace: Keyspace, at: Instant, mode: str | None) -> Reply:
+    """Delete all keys of the database.
+
+    ASYNC and SYNC are understood and make no difference.
+    """
+    keyspace.clear()
+    return OK
