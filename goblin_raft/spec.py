@@ -270,9 +270,9 @@ class Family:
 
         def handler(node: object) -> Reply:
             lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-            for command in self.commands:
-                if command.name.startswith(name + " "):
-                    lines += [command.usage.removeprefix(name + " "), f"    {command.summary}."]
+            of_it = [each for each in self.commands if each.name.startswith(name + " ")]
+            for each in sorted(of_it, key=lambda each: each.name.endswith(" HELP")):
+                lines += [each.usage.removeprefix(name + " "), f"    {each.summary}."]
             return [Status(line.encode()) for line in lines]
 
         handler.__doc__ = f"List the subcommands of {name}."

@@ -241,3 +241,12 @@ def test_a_node_restarted_by_hand_with_its_command_file_is_the_same_node(start):
     finally:
         child.terminate()
         assert child.wait(STEP_BOUND_S) == 0
+
+
+def test_passwords_are_neither_on_the_command_line_nor_in_a_file(tmp_path):
+    plans = local_cluster.plan(tmp_path, 7001, 3, Config(users="app=geheim"))
+    assert "geheim" not in " ".join(plans[0].command())
+    assert plans[0].secrets() == {"GOBLIN_RAFT_USERS": "app=geheim"}
+    digest = "app=sha256:" + "0" * 64
+    with pytest.raises(BadSetting, match="plain password"):
+        local_cluster.plan(tmp_path, 7001, 3, Config(users=digest))

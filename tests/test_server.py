@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -60,3 +61,35 @@ def test_a_directory_of_another_node_is_refused_and_left_alone(running):
     said = refusal(directory, port, "--node-id", "somebody-else")
     assert "belongs to node n1" in said
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_users_come_from_the_environment_and_the_tools_log_in(tmp_path):
+    port = free_port()
+    environ = os.environ | {"GOBLIN_RAFT_USERS": "app=one"}
+    words = [sys.executable, "-m", "goblin_raft", "status", "--resp", f"127.0.0.1:{port}"]
+    process = subprocess.Popen(
+        command(tmp_path / "data", port), stderr=subprocess.DEVNULL, env=environ
+    )
+    try:
+        wait_for_port(port)
+        connection = Connection(port)
+        assert connection.ask(b"GET", b"k") == "(error) NOAUTH Authentication required."
+        assert connection.ask(b"AUTH", b"app", b"one") == "OK"
+        assert connection.ask(b"GET", b"k") == "(nil)"
+        connection.close()
+
+        def status(*flags, env):
+            done = subprocess.run(
+                [*words, *flags], capture_output=True, text=True, env=env, check=False
+            )
+            return done.returncode, done.stdout
+
+        assert status(env=environ)[0] == 0
+        assert status("--auth", "app:one", env=os.environ)[0] == 0
+        assert status(env=os.environ | {"GOBLIN_RAFT_AUTH": "app:one"})[0] == 0
+        code, said = status(env=os.environ)
+        assert code == 1
+        assert "NOAUTH" in said
+    finally:
+        process.kill()
+        process.wait()

@@ -69,12 +69,17 @@ def readwrite(node: NodeView) -> Reply:
     return OK
 
 
-@family.node("AUTH", string("username-or-password"), optional(string("password")))
-def auth(node: NodeView, first: bytes, second: bytes | None) -> Reply:
-    """Say who you are: AUTH [username] password, with a user of the setting `users`."""
-    if second is None and not node.users.required:
+@family.node("AUTH", repeated(string("word")))
+def auth(node: NodeView, words: list[bytes]) -> Reply:
+    """Say who you are, as a user of the setting `users`.
+
+    AUTH [username] password
+    """
+    if len(words) > 2:
+        return errors.SYNTAX_ERROR.failure()
+    if len(words) == 1 and not node.users.required:
         return errors_node.NO_PASSWORD_SET.failure()
-    name, password = (DEFAULT_USER.encode(), first) if second is None else (first, second)
+    name, password = (DEFAULT_USER.encode(), *words)[-2:]
     if not node.users.admits(name, password):
         return errors_node.WRONGPASS.failure()
     node.session.user = name
