@@ -5,6 +5,8 @@ commands of a chunk share one fate: if any of them writes, all lie in one log en
 if all only read, one barrier serves them. The next chunk begins when this one is answered, which is
 what keeps the order within a connection.
 
+Between MULTI and EXEC requests are queued (transactions.py), and EXEC has a chunk of its own.
+
 A node command never shares a chunk with a data command: what it sees (INFO) is what the requests
 before it have done, and what it changes (HELLO, READONLY, SELECT) is true only after it.
 """
@@ -25,6 +27,7 @@ from goblin_raft.node_view import NodeStatus, NodeView
 from goblin_raft.reply import Failure, Reply
 from goblin_raft.spec import OPEN, Command, Verb
 from goblin_raft.state_machine import StateMachine
+from goblin_raft.transactions import Talk, take_queued
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +37,6 @@ COMMAND_OVERHEAD_BYTES = 64
 
 # What a browser sends when a web page makes it post to this port: close, as Redis does.
 _CROSS_PROTOCOL = (b"POST", b"HOST:")
-
-# There are no transactions yet. Clients send what belongs into one without waiting for an answer to
-# this, and it must not be executed as if it stood alone: close as well.
-_TRANSACTION = b"MULTI"
 
 # By the two usual spellings, without the two-word names; `lookup` finds the rest.
 _USUAL = {
@@ -130,10 +129,27 @@ class Dispatcher:
 
         With a `refusal` data commands get it for an answer and are not executed.
         """
+        refusal = refusal or self.refusal
+        if node.session.transaction is not None and requests:
+            queued = self._queue(requests, node, requests_max)
+            if queued:
+                done(queued)
+                return
+        self._run_chunk(requests, node, done, requests_max, refusal)
+
+    def _run_chunk(
+        self,
+        requests: deque[list[bytes]],
+        node: NodeView,
+        done: Done,
+        requests_max: int,
+        refusal: Failure | None,
+    ) -> None:
         chunk = _Chunk(node, done)
         replies, slots, commands = chunk.replies, chunk.slots, chunk.commands
         locked = node.session.user is None
         size_bytes, writes = 0, False
+        alone: Command | None = None
         limits, command_bytes_max = self.limits, self.command_bytes_max
         while requests and len(replies) < requests_max:
             argv = requests[0]
@@ -144,10 +160,8 @@ class Dispatcher:
                 args = command.decode(argv, limits)
                 if locked and command.name not in OPEN:
                     raise errors_node.NOAUTH.refusal()
-                if command.verb is Verb.NODE:
-                    if not commands:
-                        requests.popleft()
-                        replies.append(self._answer(command, node, args))
+                if not command.is_data:
+                    alone = None if replies else command
                     break
                 request_bytes = sum(map(len, argv))
                 if request_bytes - len(argv[0]) > command_bytes_max:
@@ -169,11 +183,14 @@ class Dispatcher:
             slots.append(len(replies))
             replies.append(None)
             commands.append([command.name, node.session.db, *args])
-        if not commands:
+        if alone is not None:
+            chunk.first = requests.popleft()
+            self._answer_alone(chunk, alone, args, refusal)
+        elif commands:
+            chunk.first = first
+            self._send(chunk, size_bytes, writes, refusal)
+        else:
             done(replies)
-            return
-        chunk.first = first
-        self._send(chunk, size_bytes, writes, refusal or self.refusal)
 
     def _send(self, chunk: _Chunk, size_bytes: int, writes: bool, refusal: Failure | None) -> None:
         """Data commands to where they run."""
@@ -200,9 +217,39 @@ class Dispatcher:
             node.metrics.commands_stats.rejected[lookup(argv).name] += 1
         except StoreError:
             pass
-        if name == _TRANSACTION:
-            node.session.closing = True
-        return node.session.closing
+        return False
+
+    def _answer_alone(
+        self, chunk: _Chunk, command: Command, args: list[Any], refusal: Failure | None
+    ) -> None:
+        """A chunk of one request that is not for the engine, or not in the usual way."""
+        if command.verb is Verb.NODE:
+            chunk.done([self._answer(command, chunk.node, args)])
+            return
+        chunk.commands, chunk.slots, chunk.replies = [[command.name]], [0], [None]
+        chunk.node.session.last_command = command.name
+        talk = Talk(
+            self.engine,
+            chunk.node,
+            chunk.finish,
+            answer=self._answer,
+            refusal=refusal,
+            bytes_max=self.command_bytes_max,
+        )
+        command.handler(talk, *args)
+
+    def _queue(
+        self, requests: deque[list[bytes]], node: NodeView, requests_max: int
+    ) -> list[Reply]:
+        """What can be queued of the next requests; no replies when the first one cannot."""
+
+        def read(argv: list[bytes]) -> tuple[Command, list[Any]]:
+            command = lookup(argv)
+            return command, command.decode(argv, self.limits)
+
+        return take_queued(
+            requests, node, read, requests_max=requests_max, bytes_max=self.command_bytes_max
+        )
 
     @staticmethod
     def _answer(command: Command, node: NodeView, args: list[Any]) -> Reply:

@@ -10,6 +10,7 @@ _WHERE = {
     Verb.WRITE: "through the log, on every replica",
     Verb.READ: "on the node that was asked, behind a read barrier",
     Verb.NODE: "on the node that was asked, at once, with or without a leader",
+    Verb.SESSION: "on the node that was asked; docs/transactions.md has what follows from that",
 }
 
 

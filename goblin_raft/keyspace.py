@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 
+from goblin_raft.changes import Changes, History, Watched
 from goblin_raft.values import Encoded, Value, decode_value, encode_value
 
 # Rebuilding the heap costs as much as it has keys; below this size it is not worth a thought.
@@ -30,8 +31,8 @@ class Instant:
     wall_ms: int
 
 
-class Keyspace:
-    """See the module.
+class Keyspace(Changes):
+    """See the module. Whatever changes a key by command leaves a mark, see changes.py.
 
     The heap orders keys by deadline, ties by key. Its invariant: every key with a deadline has an
     entry that is not later than that deadline. A deadline that moves later, as each renewal of a
@@ -40,7 +41,8 @@ class Keyspace:
 
     __slots__ = ("_heap", "deadlines", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, history: History | None = None) -> None:
+        super().__init__(history)
         self.values: dict[bytes, Value] = {}
         self.deadlines: dict[bytes, int] = {}
         self._heap: list[tuple[int, bytes]] = []
@@ -61,16 +63,20 @@ class Keyspace:
         self.values[key] = value
         if deadline_ms is not None:
             self.set_deadline(key, deadline_ms)
-        elif self.deadlines:
+            return
+        self.changed[key] = self.history.entry
+        if self.deadlines:
             self.deadlines.pop(key, None)
 
     def replace(self, key: bytes, value: Value) -> None:
         """Change the value of a key that is there, and leave its deadline as it is."""
         assert key in self.values
+        self.changed[key] = self.history.entry
         self.values[key] = value
 
     def set_deadline(self, key: bytes, deadline_ms: int) -> None:
         """Give a key that is there a deadline, sooner or later than the one it had."""
+        self.changed[key] = self.history.entry
         old_ms = self.deadlines.get(key)
         self.deadlines[key] = deadline_ms
         if old_ms is None or deadline_ms < old_ms:
@@ -81,15 +87,20 @@ class Keyspace:
 
     def clear_deadline(self, key: bytes) -> bool:
         """Let a key stay for ever; whether it had a deadline."""
-        return self.deadlines.pop(key, None) is not None
+        if self.deadlines.pop(key, None) is None:
+            return False
+        self.changed[key] = self.history.entry
+        return True
 
     def delete(self, key: bytes) -> None:
         """Remove a key that is there."""
+        self.changed[key] = self.history.entry
         del self.values[key]
         self.deadlines.pop(key, None)
 
     def clear(self) -> None:
         """Remove everything."""
+        self.cleared = self.history.entry
         self.values.clear()
         self.deadlines.clear()
         self._heap.clear()
@@ -126,6 +137,12 @@ class Keyspace:
         self._heap = [(deadline_ms, key) for key, deadline_ms in self.deadlines.items()]
         heapify(self._heap)
 
+    def note(self, db: int, key: bytes, now_ms: int) -> Watched:
+        """A key as it is now, for WATCH. One that is over is not there."""
+        if self.get(key, now_ms) is None:
+            return Watched(db, key, self.history.entry, there=False, deadline_ms=None)
+        return Watched(db, key, self.history.entry, there=True, deadline_ms=self.deadlines.get(key))
+
     # ---- snapshots -----------------------------------------------------------------------------
 
     def items(self) -> Iterator[tuple[bytes, int | None, int, Encoded]]:
@@ -138,3 +155,4 @@ class Keyspace:
         """Take items of another keyspace; all of them, in portions, make this one its equal."""
         for key, deadline_ms, kind, content in items:
             self.put(key, decode_value(kind, content), deadline_ms)
+        self.changed.clear()  # nothing of it is a change; what was changed lately comes extra

@@ -58,8 +58,16 @@ class Verbatim:
     text: bytes
 
 
-Reply: TypeAlias = "None | int | bytes | Status | Failure | Map | Set | Verbatim | list[Reply]"
+@dataclass(frozen=True, slots=True)
+class NullArray:
+    """Nil where an array would have been; RESP2 has two kinds of nil."""
+
+
+Reply: TypeAlias = (
+    "None | NullArray | int | bytes | Status | Failure | Map | Set | Verbatim | list[Reply]"
+)
 
 OK = Status(b"OK")
 PONG = Status(b"PONG")
 QUEUED = Status(b"QUEUED")
+NULL_ARRAY = NullArray()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from goblin_raft.reply import Failure, Map, Reply, Set, Status, Verbatim
+from goblin_raft.reply import Failure, Map, NullArray, Reply, Set, Status, Verbatim
 
 INLINE_BYTES_MAX = 65_536  # Redis's PROTO_INLINE_MAX_SIZE
 ARGUMENTS_MAX = 1_048_576  # Redis 6's bound
@@ -320,5 +320,7 @@ def encode(reply: Reply, protocol: int) -> bytes:
         if protocol == 2:
             return encode(reply.text, 2)
         return b"=%d\r\ntxt:%b\r\n" % (len(reply.text) + 4, reply.text)
+    if type(reply) is NullArray:
+        return b"*-1\r\n" if protocol == 2 else b"_\r\n"
     assert type(reply) is list, reply
     return b"*%d\r\n%b" % (len(reply), encode_all(reply, protocol))

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+from goblin_raft.changes import Watch
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What was sent since MULTI."""
+
+    queued: list[tuple[Any, list[Any]]] = field(default_factory=list)  # command, decoded arguments
+    size_bytes: int = 0
+    # Something was refused when it was to be queued: EXEC will refuse the whole.
+    broken: bool = False
 
 
 @dataclass(slots=True)
@@ -27,3 +40,7 @@ class Session:
     readonly: bool = False
     # The client said goodbye: close once its replies are out.
     closing: bool = False
+    # Between MULTI and EXEC.
+    transaction: Transaction | None = None
+    # The keys that the next EXEC depends on.
+    watch: Watch | None = None

@@ -7,7 +7,8 @@
 
 From that come the arity and its error, the decoding of the words, and what COMMAND, COMMAND DOCS
 and docs/commands.md say. The verb says where a command runs: `write` through the log, `read`
-behind a barrier, `node` on the node that was asked. Where the arguments come from is in
+behind a barrier, `node` on the node that was asked; `session` is for what steers dispatch itself,
+as EXEC does. Where the arguments come from is in
 arguments.py.
 """
 
@@ -40,6 +41,7 @@ CATEGORIES = {
     "hash": "@hash",
     "sorted-set": "@sortedset",
     "string": "@string",
+    "transactions": "@transaction",
 }
 
 
@@ -49,9 +51,15 @@ class Verb(Enum):
     WRITE = "write"
     READ = "read"
     NODE = "node"
+    SESSION = "session"
 
 
-FLAGS = {Verb.WRITE: [b"write"], Verb.READ: [b"readonly"], Verb.NODE: [b"loading", b"stale"]}
+FLAGS = {
+    Verb.WRITE: [b"write"],
+    Verb.READ: [b"readonly"],
+    Verb.NODE: [b"loading", b"stale"],
+    Verb.SESSION: [b"noscript", b"loading", b"stale"],
+}
 # What a client may send before it has said who it is.
 OPEN = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 
@@ -67,6 +75,7 @@ class Command:
     handler: Handler
     whole: bool  # takes all databases instead of the session's
     check: Check | None  # looks at the decoded arguments together
+    in_transactions: bool  # may be queued between MULTI and EXEC
     since: str
     summary: str
     description: str
@@ -79,6 +88,7 @@ class Command:
     fixed: tuple[Argument, ...] = field(init=False)
     readers: tuple[Reader, ...] = field(init=False)
     tail: Repeated | Options | None = field(init=False)
+    is_data: bool = field(init=False)  # reads or writes keys: its outcome is consensus's
 
     def __post_init__(self) -> None:
         fixed = tuple(part for part in self.parts if isinstance(part, Argument | Optional))
@@ -96,6 +106,7 @@ class Command:
         set_field(self, "fixed", tuple(part.argument for part in fixed))
         set_field(self, "readers", tuple(part.argument.read for part in fixed))
         set_field(self, "tail", tail)
+        set_field(self, "is_data", self.verb in (Verb.WRITE, Verb.READ))
 
     # ---- decoding ------------------------------------------------------------------------------
 
@@ -161,7 +172,7 @@ class Command:
     @property
     def categories(self) -> list[str]:
         """The ACL categories that it belongs to."""
-        categories = [f"@{self.verb.value}"] if self.verb is not Verb.NODE else []
+        categories = [f"@{self.verb.value}"] if self.is_data else []
         if self.group in CATEGORIES:
             categories.append(CATEGORIES[self.group])
         return categories
@@ -250,10 +261,19 @@ class Family:
         return self._declare(Verb.READ, name, parts, whole, check, since)
 
     def node(
-        self, name: str, *parts: Part, check: Check | None = None, since: str = FIRST_RELEASE
+        self,
+        name: str,
+        *parts: Part,
+        check: Check | None = None,
+        since: str = FIRST_RELEASE,
+        in_transactions: bool = True,
     ) -> Callable[[HandlerT], HandlerT]:
         """A command that the node answers by itself: `handler(node, *arguments)`."""
-        return self._declare(Verb.NODE, name, parts, False, check, since)
+        return self._declare(Verb.NODE, name, parts, False, check, since, in_transactions)
+
+    def session(self, name: str, *parts: Part) -> Callable[[HandlerT], HandlerT]:
+        """A command about the order of commands: `handler(talk, *arguments)`."""
+        return self._declare(Verb.SESSION, name, parts, False, None, FIRST_RELEASE)
 
     def container(self, name: str, summary: str) -> None:
         """A name that is nothing without its second word; with a HELP that lists these words."""
@@ -286,6 +306,7 @@ class Family:
         whole: bool,
         check: Check | None,
         since: str,
+        in_transactions: bool = True,
     ) -> Callable[[HandlerT], HandlerT]:
         def declare(handler: HandlerT) -> HandlerT:
             text = inspect.getdoc(handler)
@@ -300,6 +321,7 @@ class Family:
                 handler=handler,
                 whole=whole,
                 check=check,
+                in_transactions=in_transactions,
                 since=since,
                 summary=summary.removesuffix("."),
                 description=description.strip(),

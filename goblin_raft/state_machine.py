@@ -11,8 +11,10 @@ import logging
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from goblin_raft import errors
+from goblin_raft.changes import HISTORY_BYTES, History, Watch, Watched
 from goblin_raft.commands import TABLE
 from goblin_raft.entry import Unreadable, decode_entry, decode_proposal
 from goblin_raft.errors import StoreError
@@ -31,6 +33,9 @@ REMOVALS_PER_ENTRY = 200
 REMOVALS_PER_COMMAND = 2
 # How often, by machine time, the boots that may be forgotten are looked for.
 FORGET_EVERY_MS = 60_000
+
+# How a transaction lies in the log: [EXECUTE, 0, watched keys, commands].
+EXECUTE = "EXEC"
 
 INTERNAL_ERROR = errors.INTERNAL_ERROR.failure()
 
@@ -64,7 +69,8 @@ class StateMachine:
     """The replicated state, and counters of this process that are no part of it."""
 
     def __init__(self, databases: int = DATABASES) -> None:
-        self.keyspaces = [Keyspace() for _ in range(databases)]
+        self.history = History()
+        self.keyspaces = [Keyspace(self.history) for _ in range(databases)]
         self.origins = Origins()
         self.now_ms = 0
         self.wall_ms = 0
@@ -73,7 +79,9 @@ class StateMachine:
         self.skipped_proposals = 0
         self.expired_keys = 0
         self.internal_errors = 0
+        self.watches: WeakSet[Watch] = WeakSet()  # of this node's own clients
         self._runners = _runners(Verb.WRITE, Verb.READ)
+        self._runners[EXECUTE] = _Runner(self._execute, 4, whole=True)
         self._readers = _runners(Verb.READ)
 
     # ---- entries -------------------------------------------------------------------------------
@@ -90,6 +98,8 @@ class StateMachine:
             self.origins.forget(now_ms)
         self.now_ms = now_ms
         self.wall_ms = entry.wall_ms
+        history = self.history
+        history.entry += 1
         at = Instant(now_ms, now_ms, entry.wall_ms)
         outcomes = []
         commands = 0
@@ -102,6 +112,9 @@ class StateMachine:
                 self.skipped_proposals += 1
             outcomes.append(Outcome(proposal.origin, proposal.boot, proposal.sequence, replies))
         self._remove_expired(REMOVALS_PER_ENTRY + REMOVALS_PER_COMMAND * commands)
+        history.size_bytes += len(data)
+        if history.size_bytes >= HISTORY_BYTES:
+            self._next_generation()
         self.applied_entries += 1
         self.applied_commands += commands
         return outcomes
@@ -115,6 +128,39 @@ class StateMachine:
             return handler(self.keyspaces if whole else self.keyspaces[db], at, *arguments)
         except Exception as error:
             return self._failed(name, error)
+
+    # ---- transactions --------------------------------------------------------------------------
+
+    def watch(self, watch: Watch, db: int, keys: list[bytes]) -> None:
+        """Note keys as this node sees them now."""
+        for key in keys:
+            watch.add(self.keyspaces[db].note(db, key, self.now_ms))
+        self.watches.add(watch)
+
+    def has_changed(self, watch: Watch) -> bool:
+        """Whether a watched key was changed, as far as this node has applied the log."""
+        watch.renew(self.keyspaces, self.now_ms)
+        return watch.changed
+
+    def read_transaction(self, commands: list[list[Any]], cluster_ms: int) -> list[Reply]:
+        """Commands that only read, all on the state as it is here and now."""
+        return [self.read(command, cluster_ms) for command in commands]
+
+    def _execute(
+        self, _: list[Keyspace], at: Instant, watched: list[Watched], commands: list[list[Any]]
+    ) -> Reply:
+        """All commands, or none and nil when a watched key was changed."""
+        if any(self.keyspaces[each[0]].has_changed(each, at.now_ms) for each in watched):
+            return None
+        return self._run_all(commands, at)
+
+    def _next_generation(self) -> None:
+        for watch in self.watches:
+            watch.renew(self.keyspaces, self.now_ms)
+        for keyspace in self.keyspaces:
+            keyspace.next_generation()
+        self.history.began = self.history.entry
+        self.history.size_bytes = 0
 
     def _run_all(self, commands: list[list[Any]], at: Instant) -> list[Reply]:
         """All commands of a proposal, in order; one reply each."""
@@ -139,7 +185,7 @@ class StateMachine:
         """A handler raised: a refusal is an answer; anything else is a bug, the same everywhere."""
         if isinstance(error, StoreError):
             return error.reply
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError | Unreadable):
             raise error  # not the same on every replica: this process must end
         self.internal_errors += 1
         # The text of an exception may quote a client's data, which has no business in a log.
@@ -183,6 +229,7 @@ class StateMachine:
             raise Unreadable(msg)
         self.now_ms, self.wall_ms = loader.now_ms, loader.wall_ms
         self.origins, self.keyspaces = loader.origins, loader.keyspaces
+        self.history = loader.history
 
     def restore(self, blocks: Iterable[bytes]) -> None:
         """Load and install all in one go. Raises Unreadable, and then nothing changed."""

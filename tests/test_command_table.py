@@ -13,7 +13,7 @@ from goblin_raft.reply import Failure, Map, Reply, Status
 from goblin_raft.spec import Command, Verb
 
 COMMANDS = sorted(TABLE.values(), key=lambda command: command.name)
-DATA = [command for command in COMMANDS if command.verb is not Verb.NODE]
+DATA = [command for command in COMMANDS if command.is_data]
 READS = [command for command in DATA if command.verb is Verb.READ]
 # Those that have subcommands are reached by one word alone, if at all.
 PLAIN = [command for command in COMMANDS if not command.subcommands]
@@ -37,13 +37,15 @@ ARITIES_OF_REDIS = {
     "READWRITE": 1, "RESET": 1, "ROLE": 1, "SELECT": 2, "SET": -3, "SLOWLOG": -2, "SLOWLOG GET": -2,
     "SLOWLOG HELP": 2, "SLOWLOG LEN": 2, "SLOWLOG RESET": 2, "TIME": 1, "TTL": 2, "TYPE": 2,
     "WAIT": 3, "ZADD": -4, "ZSCORE": 3,
+    "DISCARD": 1, "EXEC": 1, "MULTI": 1, "UNWATCH": 1, "WATCH": -2,
 }  # fmt: skip
 # (first key, last key, step)
 KEYS_OF_REDIS = {
     "DBSIZE": (0, 0, 0), "DEL": (1, -1, 1), "EXISTS": (1, -1, 1), "EXPIRE": (1, 1, 1),
     "FLUSHALL": (0, 0, 0), "GET": (1, 1, 1), "HGET": (1, 1, 1), "HSET": (1, 1, 1),
     "PERSIST": (1, 1, 1), "PEXPIRE": (1, 1, 1), "PTTL": (1, 1, 1), "SET": (1, 1, 1),
-    "TTL": (1, 1, 1), "TYPE": (1, 1, 1), "ZADD": (1, 1, 1), "ZSCORE": (1, 1, 1),
+    "TTL": (1, 1, 1), "TYPE": (1, 1, 1), "WATCH": (1, -1, 1), "ZADD": (1, 1, 1),
+    "ZSCORE": (1, 1, 1),
 }  # fmt: skip
 
 

@@ -331,11 +331,28 @@ def test_every_story_through_a_socket_with_time_passing(node, path):
         assert text_of(tell(story, Stage(send, node.pass_time))) == text_of(story)
 
 
-def test_what_follows_a_refused_multi_is_not_executed(node):
-    with node.connect() as client:
-        client.sendall(pack(b"MULTI") + pack(b"SET", b"k", b"v") + pack(b"EXEC"))
-        replies = b""
-        while data := client.recv(1000):
-            replies += data
-    assert replies == b"-ERR unknown command 'MULTI', with args beginning with: \r\n"
+def test_a_whole_transaction_in_one_segment(node):
+    wire = [(b"MULTI",), (b"SET", b"k", b"v"), (b"GET", b"k"), (b"EXEC",), (b"GET", b"k")]
+    replies = node.exchange(b"".join(pack(*words) for words in wire))
+    assert replies == b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n$1\r\nv\r\n$1\r\nv\r\n"
+
+
+def test_an_aborted_transaction_is_a_null_array(node):
+    wire = [(b"WATCH", b"k"), (b"SET", b"k", b"v"), (b"MULTI",), (b"PING",), (b"EXEC",)]
+    data = b"".join(pack(*words) for words in wire)
+    assert node.exchange(data).endswith(b"+QUEUED\r\n*-1\r\n")
+    assert node.exchange(pack(b"HELLO", b"3") + data).endswith(b"+QUEUED\r\n_\r\n")
+
+
+def test_a_transaction_that_is_not_finished_does_nothing(node):
+    node.exchange(pack(b"MULTI") + pack(b"SET", b"k", b"v"))
+    assert node.engine.proposed == []
+
+
+def test_a_refused_transaction_is_refused_as_a_whole_and_so_is_what_came_with_it(node):
+    node.engine.refusals = [errors.CLUSTERDOWN.failure()]
+    wire = [(b"MULTI",), (b"SET", b"k", b"v"), (b"EXEC",), (b"SET", b"k", b"v")]
+    replies = node.exchange(b"".join(pack(*words) for words in wire)).split(b"\r\n")
+    assert replies[:2] == [b"+OK", b"+QUEUED"]
+    assert [reply.split(b" ")[0] for reply in replies[2:4]] == [b"-CLUSTERDOWN"] * 2
     assert b"k" not in node.engine.machine.keyspaces[0].values

@@ -22,7 +22,7 @@ LINE_CHARACTERS_MAX = 100
 
 # A module may import from its own row and from rows above it.
 LAYERS = [
-    "__init__ reply errors errors_node limits session clock users",
+    "__init__ reply errors errors_node limits changes session clock users",
     "config counters entry values",
     "node_view",
     "readers keyspace origins",
@@ -30,7 +30,7 @@ LAYERS = [
     "spec",
     "commands.connection commands.claims commands.strings commands.keys commands.hashes",
     "commands.clients commands.server commands.sorted_sets commands.info commands.settings",
-    "commands.introspection commands.diagnostics",
+    "commands.introspection commands.diagnostics commands.transactions",
     "commands.__init__",
     "machine_state",
     "state_machine",
@@ -43,7 +43,7 @@ LAYERS = [
     "consensus.node",
     "consensus.replica",
     "consensus.engine",
-    "resp",
+    "resp transactions",
     "dispatch",
     "resp_frontend",
     "server",
@@ -79,7 +79,7 @@ TESTED_IN = {
     "test_cluster.py": (
         "arguments spec node_view values commands.claims "
         "commands.connection commands.hashes commands.keys commands.server commands.sorted_sets "
-        "commands.strings consensus.transport"
+        "commands.strings commands.transactions consensus.transport"
     ),
     "test_node_commands.py": (
         "commands.clients commands.info commands.introspection commands.settings "
@@ -87,7 +87,7 @@ TESTED_IN = {
     ),
     "test_cli.py": "docs_pages __main__",
     "test_status.py": "resp_client",
-    "test_dispatch.py": "consensus.memory",
+    "test_dispatch.py": "consensus.memory transactions",
     "test_spec.py": "readers",
     "test_engine.py": "consensus.disk consensus.answers",
     "test_log.py": "consensus.directory",

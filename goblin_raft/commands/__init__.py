@@ -15,6 +15,7 @@ from goblin_raft.commands import (
     settings,
     sorted_sets,
     strings,
+    transactions,
 )
 from goblin_raft.errors import StoreError, unknown_command, unknown_subcommand
 from goblin_raft.spec import Command, Family, build_table
@@ -25,6 +26,7 @@ FAMILIES: list[Family] = [
     keys.family,
     hashes.family,
     sorted_sets.family,
+    transactions.family,
     connection.family,
     clients.family,
     server.family,

@@ -24,6 +24,7 @@ def hset(keyspace: Keyspace, at: Instant, key: bytes, pairs: list[bytes]) -> Rep
     elif not isinstance(fields, Hash):
         return WRONG_TYPE
     before = len(fields)
+    keyspace.touch(key)
     fields.update(zip(pairs[::2], pairs[1::2], strict=True))
     return len(fields) - before
 

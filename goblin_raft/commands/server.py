@@ -80,7 +80,7 @@ def holders(node: NodeView) -> int:
     return max(certain, known)
 
 
-@family.node("GOBLIN.SNAPSHOT")
+@family.node("GOBLIN.SNAPSHOT", in_transactions=False)
 def goblin_snapshot(node: NodeView) -> Reply:
     """Write a snapshot of this node's state now, and then drop the log before it."""
     return SNAPSHOT_STARTED if node.take_snapshot() else errors_node.SNAPSHOT_UNDER_WAY.failure()

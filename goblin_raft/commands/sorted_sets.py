@@ -26,6 +26,7 @@ def zadd(keyspace: Keyspace, at: Instant, key: bytes, pairs: list[float | bytes]
     elif not isinstance(members, SortedSet):
         return WRONG_TYPE
     before = len(members)
+    keyspace.touch(key)
     members.update(zip(pairs[1::2], pairs[::2], strict=True))  # type: ignore[arg-type]
     return len(members) - before
 
