@@ -198,7 +198,7 @@ class Replica:
         if isinstance(message, bool):
             if message:
                 self.node.link_up(peer_id)
-                if self.known_leader is not None and peer_id == self.known_leader[0]:
+                if peer_id == self.node.leader_id:
                     self.known_leader = None  # what was under way to it may be lost
             else:
                 self.node.link_down(peer_id)
