@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
+from itertools import chain
 
 from goblin_raft.reply import Failure, Map, NullArray, Reply, Set, Status, Verbatim
 
@@ -308,11 +310,8 @@ def encode(reply: Reply, protocol: int) -> bytes:
         text = reply.text.replace("\r", " ").replace("\n", " ")
         return b"-%b\r\n" % text.encode("utf-8", "surrogateescape")
     if type(reply) is Map:
-        size = len(reply.items)
-        parts = [b"*%d\r\n" % (2 * size) if protocol == 2 else b"%%%d\r\n" % size]
-        for name, value in reply.items.items():
-            parts += (encode(name, protocol), encode(value, protocol))
-        return b"".join(parts)
+        members = [encode(each, protocol) for each in chain.from_iterable(reply.items.items())]
+        return _map_header(len(reply.items), protocol) + b"".join(members)
     if type(reply) is Set:
         mark = b"*" if protocol == 2 else b"~"
         return b"%b%d\r\n%b" % (mark, len(reply.items), encode_all(reply.items, protocol))
@@ -324,3 +323,21 @@ def encode(reply: Reply, protocol: int) -> bytes:
         return b"*-1\r\n" if protocol == 2 else b"_\r\n"
     assert type(reply) is list, reply
     return b"*%d\r\n%b" % (len(reply), encode_all(reply, protocol))
+
+
+def _map_header(size: int, protocol: int) -> bytes:
+    return b"*%d\r\n" % (2 * size) if protocol == 2 else b"%%%d\r\n" % size
+
+
+# What may be too long to be encoded in one go, and from how many members on.
+NESTED = frozenset({list, Map})
+LONG_MEMBERS = 64
+
+
+def open_long(reply: Reply, protocol: int) -> tuple[bytes, Iterator[Reply]] | None:
+    """The header of a long array or map, and the members that follow it; None if it is short."""
+    if type(reply) is list and len(reply) > LONG_MEMBERS:
+        return b"*%d\r\n" % len(reply), iter(reply)
+    if type(reply) is Map and len(reply.items) > LONG_MEMBERS:
+        return _map_header(len(reply.items), protocol), chain.from_iterable(reply.items.items())
+    return None

@@ -11,11 +11,18 @@ from collections.abc import Callable, Iterator
 
 from goblin_raft import errors
 from goblin_raft.config import Config
-from goblin_raft.dispatch import CHUNK_REQUESTS_MAX, Dispatcher, Engine
+from goblin_raft.dispatch import Dispatcher, Engine
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import Changeable, ClientStatus, Metrics, NodeView
 from goblin_raft.reply import Failure, Reply
-from goblin_raft.resp import BULK_BYTES_MAX, RequestParser, encode, encode_all
+from goblin_raft.resp import (
+    BULK_BYTES_MAX,
+    NESTED,
+    RequestParser,
+    encode,
+    encode_all,
+    open_long,
+)
 from goblin_raft.session import Session
 from goblin_raft.users import DEFAULT_USER, Users
 
@@ -53,12 +60,12 @@ class Connection(asyncio.Protocol):
         self.busy = False  # a chunk is under way
         self.output: list[bytes] = []  # encoded, not written yet
         self.output_bytes = 0
-        self.unwritten: Iterator[Reply] | None = None  # replies that found the output full
+        # Replies that found the output full: what is left of them, the innermost array last.
+        self.unwritten: list[Iterator[Reply]] = []
         self.output_full = False
         self.backlog_bytes = 0  # came since the last time that nothing waited
         self.input_paused = False
-        self.refusal: Failure | None = None
-        self.refusals_left = 0
+        self.refusal: Failure | None = None  # for all that came with a command that was refused
         self.eof = False
         self.lost = False
         self.advancing = False
@@ -123,7 +130,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """What is under way goes on; nobody hears of it."""
         self.lost = True
-        self.unwritten = None
+        self.unwritten.clear()
         self.parser.ready.clear()
         self.frontend.connections.discard(self)
         self.frontend.metrics.connections = len(self.frontend.connections)
@@ -135,9 +142,9 @@ class Connection(asyncio.Protocol):
         if self.advancing or self.busy or self.output_full or self.lost:
             return
         self.advancing = True
-        ready, session = self.parser.ready, self.node.session
-        if self.unwritten is not None:
-            self._write(self.unwritten)
+        ready, session, dispatcher = self.parser.ready, self.node.session, self.frontend.dispatcher
+        if self.unwritten:
+            self._write()
         served_until = len(ready) - TURN_REQUESTS_MAX
         while not (self.busy or self.output_full or self.unwritten or session.closing or self.lost):
             if not ready:
@@ -151,26 +158,11 @@ class Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_soon(self.advance)  # others have their turn
                 break
             self.busy = True
-            self._run_chunk()
+            dispatcher.run_chunk(ready, self.node, self.answered, refusal=self.refusal)
         self._flush()
         self.advancing = False
         if not (self.busy or self.output_full or self.unwritten or self.lost):
             self._rest()
-
-    def _run_chunk(self) -> None:
-        ready = self.parser.ready
-        if not self.refusals_left:
-            self.frontend.dispatcher.run_chunk(ready, self.node, self.answered)
-            return
-        before = len(ready)
-        self.frontend.dispatcher.run_chunk(
-            ready,
-            self.node,
-            self.answered,
-            requests_max=min(CHUNK_REQUESTS_MAX, self.refusals_left),
-            refusal=self.refusal,
-        )
-        self.refusals_left -= before - len(ready)
 
     def answered(self, replies: list[Reply]) -> None:
         """The chunk under way has its replies."""
@@ -182,10 +174,10 @@ class Connection(asyncio.Protocol):
         for reply in replies:
             if type(reply) is Failure:
                 metrics.count_error(reply.code)
-                if reply.code in REFUSAL_CODES and not self.refusals_left:
+                if reply.code in REFUSAL_CODES:
                     self.refusal = reply
-                    self.refusals_left = len(self.parser.ready)
-        self._write(iter(replies))
+        self.unwritten.append(iter(replies))
+        self._write()
         if not self.advancing:
             self._flush()
             self.advance()
@@ -196,8 +188,11 @@ class Connection(asyncio.Protocol):
         if parser.ready and not session.closing:
             return
         self.backlog_bytes = 0
+        if not (parser.buffered_bytes or self.input_paused):
+            self.refusal = None  # what comes now was sent by itself
         if parser.error is not None and not session.closing:
-            self._write(iter([errors.PROTOCOL_ERROR.failure(problem=parser.error)]))
+            self.unwritten.append(iter([errors.PROTOCOL_ERROR.failure(problem=parser.error)]))
+            self._write()
             self._flush()
             session.closing = True
         if session.closing or self.eof:
@@ -208,19 +203,29 @@ class Connection(asyncio.Protocol):
 
     # ---- output ----------------------------------------------------------------------------------
 
-    def _write(self, replies: Iterator[Reply]) -> None:
-        """Encode replies until the output is full; the rest waits as it is."""
-        self.unwritten = None
+    def _write(self) -> None:
+        """Encode what is unwritten until the output is full; the rest waits as it is."""
+        unwritten, output = self.unwritten, self.output
         protocol = self.node.session.protocol
-        for reply in replies:
-            data = encode(reply, protocol)
-            self.output.append(data)
-            self.output_bytes += len(data)
-            if self.output_bytes > WRITE_BYTES:
-                self._flush()
-                if self.output_full:
-                    self.unwritten = replies
-                    return
+        while unwritten:
+            for reply in unwritten[-1]:
+                inner = None
+                if type(reply) in NESTED and (opened := open_long(reply, protocol)):
+                    # A request of some bytes can ask for gigabytes: not all of it at once.
+                    data, inner = opened
+                    unwritten.append(inner)
+                else:
+                    data = encode(reply, protocol)
+                output.append(data)
+                self.output_bytes += len(data)
+                if self.output_bytes > WRITE_BYTES:
+                    self._flush()
+                    if self.output_full:
+                        return
+                if inner is not None:
+                    break
+            else:
+                unwritten.pop()
 
     def _flush(self) -> None:
         """One write for all that was encoded."""

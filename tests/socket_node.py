@@ -20,6 +20,7 @@ class HeldEngine(MemoryEngine):
     def __init__(self, now_ms, wall_ms):
         super().__init__(now_ms, wall_ms=wall_ms)
         self.held = []
+        self.settles = []  # of proposals that are held, to be answered otherwise
         self.holding = False
         self.refusals = []  # for what comes next, one each
         self.proposed = []  # the commands of each proposal
@@ -29,6 +30,7 @@ class HeldEngine(MemoryEngine):
         if self.refusals:
             settle([self.refusals.pop(0)] * len(commands))
         elif self.holding:
+            self.settles.append(settle)
             self.held.append(lambda: super(HeldEngine, self).propose(commands, size_bytes, settle))
         else:
             super().propose(commands, size_bytes, settle)

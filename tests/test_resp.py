@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goblin_raft.reply import OK, Failure, Map
-from goblin_raft.resp import RequestParser, encode_all, split_inline
+from goblin_raft.reply import OK, Failure, Map, Set, Verbatim
+from goblin_raft.resp import (
+    LONG_MEMBERS,
+    RequestParser,
+    encode,
+    encode_all,
+    open_long,
+    split_inline,
+)
 from tests.socket_node import SocketNode, receive_all
 
 # (bytes, requests that come of it, protocol error after them)
@@ -210,8 +217,60 @@ def test_words_of_an_inline_command():
         (Failure("ERR a\r\nb"), b"-ERR a  b\r\n", b"-ERR a  b\r\n"),
         ([1, [None]], b"*2\r\n:1\r\n*1\r\n$-1\r\n", b"*2\r\n:1\r\n*1\r\n_\r\n"),
         (Map({b"a": 1}), b"*2\r\n$1\r\na\r\n:1\r\n", b"%1\r\n$1\r\na\r\n:1\r\n"),
+        (Map({}), b"*0\r\n", b"%0\r\n"),
+        (Set([1, None]), b"*2\r\n:1\r\n$-1\r\n", b"~2\r\n:1\r\n_\r\n"),
+        (Verbatim(b"a:1\r\n"), b"$5\r\na:1\r\n\r\n", b"=9\r\ntxt:a:1\r\n\r\n"),
     ],
 )
 def test_a_reply_in_both_protocols(reply, two, three):
     assert encode_all([reply], 2) == two
     assert encode_all([reply], 3) == three
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("count", [LONG_MEMBERS, LONG_MEMBERS + 1])
+def test_a_long_reply_in_pieces_has_the_same_bytes(protocol, count):
+    for reply in (list(range(count)), Map({b"%d" % n: n for n in range(count)})):
+        opened = open_long(reply, protocol)
+        assert (opened is None) == (count == LONG_MEMBERS)
+        if opened is not None:
+            header, members = opened
+            assert header + encode_all(list(members), protocol) == encode(reply, protocol)
+
+
+# ---- a client that has not said who it is --------------------------------------------------------
+
+SMALL = hiredis.pack_command((b"AUTH", b"x" * 100))
+TOO_MANY = hiredis.pack_command((b"EXISTS", *[b"k"] * 10))
+TOO_LARGE = hiredis.pack_command((b"AUTH", b"x" * 16_385))
+
+
+@pytest.mark.parametrize("wire, problem", [(TOO_MANY, "multibulk"), (TOO_LARGE, "bulk")])
+def test_a_restricted_client_may_send_little(wire, problem):
+    parser = RequestParser()
+    parser.restricted = True
+    parser.feed(SMALL + b"PING\r\n" + wire)
+    assert len(parser.ready) == 2
+    assert (parser.error, parser.stalled) == (None, True)
+    parser.feed(SMALL)  # nothing more until what is ready was served
+    assert len(parser.ready) == 2
+    parser.ready.clear()
+    parser.feed(b"")
+    assert parser.error == f"unauthenticated {problem} length"
+
+
+@given(st.lists(st.sampled_from([SMALL, TOO_MANY, TOO_LARGE, b"PING\r\n"]), max_size=6), st.data())
+def test_after_the_restriction_all_is_read_however_it_was_cut(requests, data):
+    wire = SMALL + b"".join(requests)
+    cut = data.draw(st.integers(0, len(wire)))
+    parser = RequestParser()
+    parser.restricted = True
+    parser.feed(wire[:cut])
+    parser.feed(wire[cut:])
+    taken = [parser.ready.popleft()]
+    parser.restricted = False
+    while parser.ready or parser.stalled:
+        taken += parser.ready
+        parser.ready.clear()
+        parser.feed(b"")
+    assert (taken + list(parser.ready), parser.error) == parsed([wire], fast=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
 
 import hiredis
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from goblin_raft import errors
 from goblin_raft.dispatch import CHUNK_REQUESTS_MAX
@@ -122,6 +125,21 @@ def test_what_came_with_a_refused_command_is_refused_too(node):
     assert [len(commands) for commands in node.engine.proposed] == [CHUNK_REQUESTS_MAX, 1]
 
 
+def test_a_request_that_was_only_begun_belongs_to_what_was_refused(node):
+    node.engine.holding = True
+    with node.connect() as client:
+        client.sendall(CLAIM + CLAIM[:20])
+        wait_until(lambda: node.engine.held)
+        node.engine.held.clear()
+        refuse = node.engine.settles.pop()
+        node.call(lambda: refuse([errors.CLUSTERDOWN.failure()]))
+        node.engine.holding = False
+        client.sendall(CLAIM[20:] + CLAIM)
+        assert receive(client, 3 * len(CLUSTERDOWN)) == 3 * CLUSTERDOWN
+        client.sendall(CLAIM)
+        assert receive(client, 13) == b"$7\r\nCLAIMED\r\n"
+
+
 def test_what_is_uncertain_says_nothing_of_what_follows(node):
     node.engine.refusals = [errors.UNCERTAIN.failure()]
     answer = node.exchange(CLAIM + b"PING\r\n" + CLAIM)
@@ -230,11 +248,67 @@ def test_what_waits_for_an_answer_is_bounded_in_bytes(node):
 
 
 def test_a_pipeline_that_is_sent_whole_before_anything_is_read(node):
-    count = 200_000
+    """More replies than the sockets' buffers hold: whoever stopped reading would stop both."""
+    count, value = 100_000, b"x" * 120
+    node.exchange(pack(b"SET", b"k", value))
     with node.connect(timeout_s=60) as client:
-        client.sendall(CLAIM * count)
-        replies = receive(client, 13 + 5 * (count - 1))
-    assert replies == b"$7\r\nCLAIMED\r\n" + b"$-1\r\n" * (count - 1)
+        client.sendall(pack(b"GET", b"k") * count)
+        replies = receive(client, 128 * count)
+    assert replies == (b"$120\r\n" + value + b"\r\n") * count
+
+
+def test_a_reply_of_gigabytes_is_bounded_in_memory(node, monkeypatch):
+    """One request of some kilobytes may ask for it."""
+    size, count = 1_000_000, 4_000
+    reply = [b"x" * size] * count
+    monkeypatch.setattr(node.engine.machine, "read", lambda command, now_ms: reply)
+    with node.connect(timeout_s=30) as client:
+        client.sendall(pack(b"GET", b"k"))
+        assert receive(client, 7) == b"*%d\r\n" % count
+        wait_until(lambda: any(each.output_full for each in node.frontend.connections))
+        (connection,) = node.frontend.connections
+        assert connection.transport.get_write_buffer_size() < OUTPUT_BYTES_HIGH + 2 * size
+        member = b"$%d\r\n" % size + b"x" * size + b"\r\n"
+        for _ in range(60):
+            assert receive(client, len(member)) == member
+
+
+MIXED = st.lists(
+    st.sampled_from(
+        [
+            pack(b"SET", b"k", b"1"), pack(b"SET", b"k", b"2", b"GET"), pack(b"GET", b"k"),
+            pack(b"DEL", b"k"), pack(b"EXISTS", b"k"), b"PING\r\n", b"\r\n", b"*0\r\n",
+            pack(b"SELECT", b"1"), pack(b"SELECT", b"0"), pack(b"HELLO", b"3"), pack(b"RESET"),
+            pack(b"READONLY"), pack(b"GET"), pack(b"NOSUCH"), pack(b"ECHO", b"x" * 3000),
+            pack(b"INFO", b"keyspace"), pack(b"CLIENT", b"GETNAME"), pack(b"READWRITE"),
+            pack(b"CLIENT", b"SETNAME", b"me"), pack(b"HSET", b"h", b"f", b"v"),
+        ]
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(MIXED, st.integers(0, 4000))
+def test_one_pipeline_is_answered_as_the_same_requests_one_by_one(requests, cut):
+    """Reads, writes, commands of the node and refusals, in any order, cut anywhere."""
+    with SocketNode() as one_by_one, SocketNode() as piped:
+        with one_by_one.connect() as client:
+            expected = b""
+            for request in requests:
+                client.sendall(request + b"ECHO end-of-reply\r\n")
+                while not expected.endswith(b"$12\r\nend-of-reply\r\n"):
+                    expected += client.recv(65536)
+                expected = expected.removesuffix(b"$12\r\nend-of-reply\r\n")
+        wire = b"".join(requests)
+        with piped.connect() as client:
+            client.sendall(wire[:cut])
+            time.sleep(0)
+            client.sendall(wire[cut:])
+            client.shutdown(socket.SHUT_WR)
+            got = receive_all(client)
+    id_of_hello = re.compile(rb"(\$2\r\nid\r\n:)\d+")
+    assert id_of_hello.sub(rb"\1", got) == id_of_hello.sub(rb"\1", expected)
 
 
 def test_a_client_that_does_not_read_is_bounded(node):
