@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goblin_raft import docs_pages, errors
+from goblin_raft import docs_examples, docs_pages, errors
 from goblin_raft.commands import TABLE
 from goblin_raft.errors import Cause
 from tests.stories import TRANSCRIPTS, read_story
@@ -76,3 +76,24 @@ def test_what_a_client_sent_cannot_end_an_error_line():
     assert "\r" not in failure.text
     assert "\n" not in failure.text
     failure.text.encode()
+
+
+def test_examples_come_with_what_led_to_them(tmp_path):
+    (tmp_path / "story.txt").write_text(
+        "# A story.\n\n> GET k\n(nil)\n\n> SET k v\nOK\n> SET other v\nOK\n\n> GET\n"
+        '(error) ERR wrong number\n\nn2> get k\n"v"\n\n> HGETALL k\n(error) WRONGTYPE x\n'
+    )
+    steps = docs_examples.read_steps(tmp_path)
+    told = ["> GET k", "(nil)", "> SET k v", "OK", "n2> get k", '"v"']
+    assert docs_examples.example(steps, "GET") == told
+    assert docs_examples.reply_kinds(steps, "GET") == ["bulk string", "nil"]
+    assert docs_examples.error_texts(steps, "HGETALL") == ["WRONGTYPE x"]
+    assert docs_examples.example(steps, "HGETALL") == []
+
+
+@pytest.mark.parametrize(
+    "reply, kind",
+    [("OK", "status"), ("(integer) 1", "integer"), (' 1) "a"', "array"), ('"a"', "bulk string")],
+)
+def test_kinds_of_reply(reply, kind):
+    assert docs_examples.kind_of(reply) == kind

@@ -47,7 +47,8 @@ LAYERS = [
     "dispatch",
     "resp_frontend",
     "server",
-    "resp_client docs_pages",
+    "resp_client docs_examples",
+    "docs_pages",
     "status",
     "local_cluster",
     "cli",
@@ -85,6 +86,7 @@ TESTED_IN = {
         "commands.clients commands.info commands.introspection commands.settings "
         "commands.diagnostics"
     ),
+    "test_docs.py": "docs_examples",
     "test_cli.py": "docs_pages __main__",
     "test_status.py": "resp_client",
     "test_dispatch.py": "consensus.memory transactions",
