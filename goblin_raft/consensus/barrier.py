@@ -128,6 +128,11 @@ class ReadBarrier:
         if round_number == self.round:
             self.round_votes.add(peer_id)
 
+    @property
+    def serves_others(self) -> bool:
+        """Whether another node waits for the round that is under way."""
+        return any(peer_id for peer_id, _ in self.round_askers)
+
     def finish_round(self, is_majority: Callable[[set[str]], bool], *, term: int) -> None:
         """A majority confirmed: everybody who asked may have the index."""
         if not self.round_askers or not is_majority(self.round_votes):

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 FATAL_EXIT_CODE = 70  # EX_SOFTWARE
 DISK_EXIT_CODE = 74  # EX_IOERR
+# A timer that rings a little early would find nothing to do, and be set again.
+DEADLINE_SLACK_S = 0.0005
 
 
 def steady_ms() -> float:
@@ -265,14 +267,17 @@ class RaftEngine:
             self._schedule()
 
     def _set_deadline_timer(self) -> None:
-        """On the leader, a turn right when the nearest lease is over."""
-        if self._deadline_timer is not None:
-            if self._deadline_timer.when() > self._loop.time():
-                return  # it is set; should an earlier deadline come, the regular turn is near
-            self._deadline_timer = None
+        """On the leader, a turn right when the nearest lease is over, or the commit index due."""
         wait_s = self._replica.next_deadline_s()
-        if wait_s < self._timer_s:
-            self._deadline_timer = self._loop.call_later(wait_s + 0.0005, self._schedule)
+        if wait_s >= self._timer_s:
+            return
+        at_s = self._loop.time() + wait_s
+        timer = self._deadline_timer
+        if timer is not None and not timer.cancelled():
+            if self._loop.time() < timer.when() <= at_s + DEADLINE_SLACK_S:
+                return
+            timer.cancel()
+        self._deadline_timer = self._loop.call_at(at_s + DEADLINE_SLACK_S, self._schedule)
 
     def _log_role(self) -> None:
         node = self._replica.node

@@ -36,6 +36,9 @@ from goblin_raft.machine_state import StateLoader
 # has just started) still hears its peers, and answers PING, in between.
 APPLY_BYTES_PER_TICK = 256 * 1024
 APPLY_ENTRIES_PER_TICK = 500
+# The next entry carries the commit index, and often follows at once. When none does, and no node
+# waits for it, it goes out by itself after this time: two messages and two turns less an entry.
+PUBLISH_COMMIT_AFTER_S = 0.002
 
 
 class Host(Protocol):
@@ -47,6 +50,10 @@ class Host(Protocol):
 
     def next_entry(self) -> bytes | None:
         """On the leader: the entry to append now, if any."""
+
+    def others_wait_for(self, after_index: int) -> bool:
+        """On the leader: whether another node may be waiting for the outcome of an entry after
+        this one, or to read at such an index."""
 
     def role_changed(self, *, leading: bool) -> None:
         """This node became leader, or is no longer."""
@@ -86,6 +93,7 @@ class RaftNode(Replication, Elections):
         self.transfer_term = 0
         self.voters = (0, set())
         self.published_commit_index = 0
+        self.publish_commit_s = float("inf")  # when to, at the latest
         self.no_op_index = 0
         self.receiving = None
         self.loading = None
@@ -234,9 +242,20 @@ class RaftNode(Replication, Elections):
         entry = self.host.next_entry()
         if entry is not None:
             self._log.add(REGULAR + entry, self._log[-1][1] + 1, self._term)
-        if entry is not None or self._commit_index > self.published_commit_index:
+        if entry is not None or self._must_publish_commit():
             self.published_commit_index = self._commit_index
+            self.publish_commit_s = float("inf")
             self.send_append_entries(heartbeat=False)
+
+    def _must_publish_commit(self) -> bool:
+        """Whether the followers must be told the commit index though there is no new entry."""
+        if self._commit_index <= self.published_commit_index:
+            return False
+        now_s = monotonic_s()
+        self.publish_commit_s = min(self.publish_commit_s, now_s + PUBLISH_COMMIT_AFTER_S)
+        return now_s >= self.publish_commit_s or self.host.others_wait_for(
+            self.published_commit_index
+        )
 
     @property
     def has_backlog(self) -> bool:

@@ -108,6 +108,8 @@ class Replica:
         self.to_append_bytes = 0
         self.to_append_bytes_max = config.waiting_bytes_max
         self.last_stamp_ms = 0
+        # The greatest index that another node waits for, as far as the leader knows.
+        self.others_wait_index = 0
         self.known_leader: tuple[str, int] | None = None
         self.hand_over_until_s = float("-inf")
         self.node = RaftNode(config, self.peer_ids, log, self, rng)
@@ -186,13 +188,18 @@ class Replica:
         return node.leader_id is not None and bool(self.proposals.waiting)
 
     def next_deadline_s(self) -> float:
-        """Seconds until the leader should end a lease; infinity when there is none to end."""
+        """Seconds until the leader should end a lease, or say what is committed; else infinity."""
         if not self.node.is_leader:
             return float("inf")
+        wait_s = self.node.publish_commit_s - monotonic_s()
         deadline_ms = self.machine.next_deadline_ms()
-        if deadline_ms is None:
-            return float("inf")
-        return max(0.0, (deadline_ms - self.clock_ms()) / 1000)
+        if deadline_ms is not None:
+            wait_s = min(wait_s, (deadline_ms - self.clock_ms()) / 1000)
+        return max(0.0, wait_s)
+
+    def others_wait_for(self, after_index: int) -> bool:
+        """See node.Host."""
+        return self.others_wait_index > after_index
 
     def _deliver(self, peer_id: str, message: Message | bool) -> None:
         if isinstance(message, bool):
@@ -276,6 +283,8 @@ class Replica:
                 self_id=self.node_id,
                 now_s=now_s,
             )
+            if barrier.serves_others:
+                self.others_wait_index = max(self.others_wait_index, barrier.round_index)
             barrier.finish_round(node.is_majority, term=node.term)
         barrier.release(node.last_applied)
 
@@ -317,6 +326,8 @@ class Replica:
         self._send_on(self.proposals.overdue(now_s))
         chosen: list[bytes] = []
         size_bytes = 0
+        if self.to_append:
+            self.others_wait_index = self.log[-1][1] + 1
         while self.to_append and (
             not chosen or size_bytes + len(self.to_append[0]) <= self.entry_bytes_max
         ):
