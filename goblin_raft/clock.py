@@ -8,13 +8,16 @@ ever compared.
 
 The invariant, and what rests on it:
 
-    A follower's reading never exceeds what the clock of a leader that it heard would show at that
-    moment, had it gone on leading, if their steady clocks differ in rate by at most `rate_error`.
+    A follower's reading never exceeds what the clock of the last leader that it heard would show at
+    that moment, had it gone on leading, if their steady clocks differ in rate by at most
+    `rate_error`.
 
 A new leader starts from its follower's reading, so it continues where the old one stopped,
 including the real time that passed meanwhile, and can err only late. That is why a change of
-leader neither shortens a lease nor starts it again. `tests/test_clock.py` checks the
-invariant over random delays, rates and changes of leader.
+leader neither shortens a lease nor starts it again. It must be the *last* leader: that one may be
+late itself, and so are the stamps that it gives; a node that knew an earlier leader's time better
+and kept to it would end the later one's leases early, once it leads. `tests/test_clock.py` checks
+this over random delays, rates and changes of leader.
 """
 
 from __future__ import annotations
@@ -23,7 +26,15 @@ from __future__ import annotations
 class ClusterClock:
     """A lower bound of the leader's clock; on the leader, the clock itself."""
 
-    __slots__ = ("_base_ms", "_base_steady_ms", "_cold", "_follower_rate", "_leading", "_set")
+    __slots__ = (
+        "_base_ms",
+        "_base_steady_ms",
+        "_cold",
+        "_follower_rate",
+        "_heard_term",
+        "_leading",
+        "_set",
+    )
 
     def __init__(self, *, rate_error: float) -> None:
         """`rate_error`: how much two steady clocks may differ in rate, as a fraction (500e-6)."""
@@ -34,6 +45,7 @@ class ClusterClock:
         self._leading = False
         self._set = False  # no stamp, no stored pair, never led: there is no time yet
         self._cold = False  # the reading rests on our own wall clock alone
+        self._heard_term = -1  # of the leader that the reading is a bound of
         self._base_ms = 0.0
         self._base_steady_ms = 0.0
 
@@ -53,14 +65,15 @@ class ClusterClock:
         self._rebase(stored_ms + max(0.0, wall_ms - stored_wall_ms), steady_ms)
         self._cold = True
 
-    def hear(self, leader_ms: float, steady_ms: float) -> None:
-        """A message arrived that left the leader when its clock showed `leader_ms`.
+    def hear(self, leader_ms: float, steady_ms: float, *, term: int) -> None:
+        """A message arrived that left the leader of this term when its clock showed `leader_ms`.
 
-        Every message ever heard gives a lower bound; the greatest of them holds, which one base
-        carries along because all of them advance at the same rate.
+        Every message of one leader gives a lower bound of its clock; the greatest of them holds,
+        which one base carries along because all of them advance at the same rate.
         """
-        if self._set and not self._cold:
+        if self._set and not self._cold and term == self._heard_term:
             leader_ms = max(leader_ms, self._read(steady_ms))
+        self._heard_term = term
         self._rebase(leader_ms, steady_ms)
 
     def lead(self, *, wall_ms: float, steady_ms: float) -> None:

@@ -115,7 +115,7 @@ class Config:
     election_min_ms: int = setting(
         500,
         "time",
-        "Shortest silence of the leader after which a node stands for election. At least three "
+        "Shortest silence of the leader after which a node stands for election. More than three "
         "heartbeats, so that one lost heartbeat starts nothing.",
         unit="ms",
         least=50,
@@ -348,7 +348,7 @@ def check_addresses(config: Config) -> None:
 def check_against_each_other(config: Config) -> None:
     """Settings that only make sense together."""
     rules = (
-        ("election_min_ms", 3 * config.heartbeat_ms, "three times heartbeat_ms"),
+        ("election_min_ms", 3 * config.heartbeat_ms + 1, "more than three times heartbeat_ms"),
         ("election_max_ms", config.election_min_ms + 1, "above election_min_ms"),
         ("quorum_timeout_ms", 3 * config.heartbeat_ms, "three times heartbeat_ms"),
         (

@@ -1,15 +1,12 @@
-"""Whole clusters in one process under a seeded scheduler: consensus, log, clock, machine, reads.
+"""A small cluster that a test holds still and moves step by step, to bring about one situation.
 
 Everything but sockets and threads is the real thing, SQLite included. A crash loses what was not
-written yet; a cut link loses what was under way. One seed repeats a run exactly, as far as SQLite
-does. `python -m tests.simulation FIRST COUNT` runs more than the tests do.
+written yet; a cut link loses what was under way. Random schedules are tests/simulator's work.
 """
 
 from __future__ import annotations
 
 import random
-import shutil
-import sys
 import tempfile
 from collections import defaultdict, deque
 from pathlib import Path
@@ -199,62 +196,7 @@ class World:
 
         self.nodes[node].replica.read(ready)
 
-    # ---- a run ---------------------------------------------------------------------------------
-
-    def disturb(self) -> None:
-        dice = self.random.random()
-        one, other = self.random.sample(NODES, 2)
-        if dice < 0.25 and one in self.nodes:
-            for _ in range(self.random.choice((1, 1, 4, 12))):
-                self.write(one)
-        elif dice < 0.32 and one in self.nodes:
-            self.read(one)
-        elif dice < 0.335:
-            self.cut(one, other)
-        elif dice < 0.37:
-            self.connect(one, other)
-        elif dice < 0.376 and one in self.nodes:
-            self.crash(one)
-        elif dice < 0.40 and one not in self.nodes:
-            self.start(one)
-        elif dice < 0.41 and one in self.nodes:
-            self.nodes[one].replica.hand_over()
-        elif dice < 0.4115:
-            for node in sorted(self.nodes):  # the power fails
-                self.crash(node)
-            for node in NODES:
-                self.start(node)
-            for one, other in (("n1", "n2"), ("n1", "n3"), ("n2", "n3")):
-                self.connect(one, other)
-        elif dice < 0.415 and one in self.nodes:
-            self.nodes[one].replica.snapshots.request()
-        elif dice < 0.42:
-            self.skew_ms[one] += self.random.uniform(-3e6, 3e6)
-
-    def run(self, steps: int) -> str | None:
-        """What went wrong, or None."""
-        try:
-            for _ in range(steps):
-                self.disturb()
-                self.step()
-            for node in NODES:
-                if node not in self.nodes:
-                    self.start(node)
-            for node in NODES:
-                for other in NODES:
-                    if node < other:
-                        self.connect(node, other)
-            for _ in range(6000):
-                self.step()
-                if self.settled():
-                    break
-            else:
-                return "stuck: no agreement after 6000 healthy steps"
-            return self.verdict()
-        finally:
-            for node in self.nodes.values():
-                node.log.close()
-            shutil.rmtree(self.directory)
+    # ---- how it stands -------------------------------------------------------------------------
 
     def settled(self) -> bool:
         replicas = [node.replica for node in self.nodes.values()]
@@ -282,25 +224,3 @@ class World:
             if refused and key in present:
                 return f"{key!r} was said not to be executed, and was: {outcomes}"
         return self.reads[0] if self.reads else None
-
-
-def run(seed: int, steps: int = 1500) -> tuple[str | None, int]:
-    """One seed: what went wrong, and how many writes were acknowledged."""
-    world = World(seed)
-    return world.run(steps), world.acknowledged
-
-
-def main() -> None:
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    bad = acknowledged = 0
-    for seed in range(first, first + count):
-        wrong, acks = run(seed)
-        acknowledged += acks
-        if wrong:
-            bad += 1
-            print(f"seed {seed}: {wrong}")
-    print(f"{count} seeds, {acknowledged} writes acknowledged, {bad} seeds went wrong")
-
-
-if __name__ == "__main__":
-    main()

@@ -99,7 +99,7 @@ def test_a_number_outside_its_limits_is_refused(item):
         ({"peers": "n2=127.0.0.1:7101"}, "n1 and n2 are both at"),
         ({"peers": "n2=h:0"}, "node n2, needs a port other than 0"),
         ({"peers": "n2=h:1", "raft": "h:0"}, "raft needs a port other than 0"),
-        ({"heartbeat_ms": 200}, "election_min_ms is 500, and it must be at least 600"),
+        ({"heartbeat_ms": 200}, "election_min_ms is 500, and it must be at least 601"),
         ({"election_max_ms": 500}, "election_max_ms is 500, and it must be at least 501"),
         ({"value_bytes_max": 2_097_152}, "entry_bytes_max is 4194304, and it must be at least"),
         ({"waiting_bytes_max": 4_000_000}, "waiting_bytes_max is 4000000, and it must be at least"),

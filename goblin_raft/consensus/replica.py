@@ -388,7 +388,7 @@ class Replica:
     def leader_heard(self, leader_ms: int) -> None:
         """A leader's message showed its clock; 0 while it has none."""
         if leader_ms:
-            self.clock.hear(leader_ms, self.steady_ms())
+            self.clock.hear(leader_ms, self.steady_ms(), term=self.node.term)
 
     def clock_ms(self) -> int:
         """Cluster time as this node reads it now."""
