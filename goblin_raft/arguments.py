@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from goblin_raft import errors
 from goblin_raft.errors import StoreError
@@ -23,6 +23,9 @@ from goblin_raft.readers import (
     read_string,
 )
 from goblin_raft.reply import Failure, Map, Reply, Status
+
+# As many words as a request may have: a tail that can be of any length.
+WORDS_MAX = 1 << 20
 
 # ---- parts of a declaration ---------------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class Repeated:
     uneven: Failure | None = None
 
     width = 1
+    words_max = WORDS_MAX
 
     @property
     def words_min(self) -> int:
@@ -117,30 +121,40 @@ class Repeated:
         flags = [b"multiple"] if self.least else [b"optional", b"multiple"]
         if len(self.members) == 1:
             return self.members[0].docs(*flags)
-        return [_group_docs("data", "block", [m.docs()[0] for m in self.members], *flags)]
+        return [group_docs("data", "block", [m.docs()[0] for m in self.members], *flags)]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A word by itself, or, with an argument, a word and its value."""
+    """A word by itself, or a word and its value, or values."""
 
     token: str
-    argument: Argument | None = None
+    arguments: tuple[Argument, ...] = ()
+
+    def value(self, words: list[bytes], limits: Limits, name: str) -> Any:
+        """What stands in the log for it: its token, or a list of that and its values."""
+        if not self.arguments:
+            return self.token
+        pairs = zip(self.arguments, words, strict=True)
+        return [self.token, *(argument.read(word, limits, name) for argument, word in pairs)]
 
     @property
     def usage(self) -> str:
         """As in a usage line."""
-        return f"{self.token} {self.argument.usage}" if self.argument else self.token
+        return " ".join([self.token, *(argument.usage for argument in self.arguments)])
 
     def docs(self, *flags: bytes) -> list[Reply]:
         """As Argument's."""
-        argument = self.argument or Argument(self.token.lower(), "pure-token", read_string)
-        return argument.docs(*flags, token=self.token)
+        if len(self.arguments) > 1:
+            members = [argument.docs()[0] for argument in self.arguments]
+            return [group_docs(self.token.lower(), "block", members, *flags, token=self.token)]
+        pure = Argument(self.token.lower(), "pure-token", read_string)
+        return (*self.arguments, pure)[0].docs(*flags, token=self.token)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """At most one of some options: None, its token, or [token, value]."""
+    """At most one of some options: None, its token, or [token, value, ...]."""
 
     name: str
     members: tuple[Option, ...]
@@ -153,15 +167,15 @@ class Choice:
     def docs(self, *flags: bytes) -> list[Reply]:
         """As Argument's."""
         members = [member.docs()[0] for member in self.members]
-        return [_group_docs(self.name, "oneof", members, *flags)]
+        return [group_docs(self.name, "oneof", members, *flags)]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options in any order, to the end of the request: one argument for each member.
 
-    A plain option is True or False; for a choice see there. As in Redis, an option may be
-    repeated, and the last one counts.
+    A plain option is True or False; one with values is a list of these or None; for a choice see
+    there. As in Redis, an option may be repeated, and the last one counts.
     """
 
     members: tuple[Option | Choice, ...]
@@ -171,6 +185,7 @@ class Options:
     check: Callable[[list[Any]], None] | None = None
 
     words_min = 0
+    words_max = WORDS_MAX
 
     @property
     def width(self) -> int:
@@ -186,39 +201,34 @@ class Options:
 
     def read(self, argv: list[bytes], start: int, limits: Limits, name: str) -> list[Any]:
         """The words from `start` on, decoded."""
-        if len(argv) == start:
-            return [None if isinstance(member, Choice) else False for member in self.members]
+        if len(argv) <= start:
+            return [_absent(member) for member in self.members]
         values: list[Any] = []
         for member, found in zip(self.members, self._chosen(argv, start), strict=True):
-            if isinstance(member, Option):
-                values.append(found is not None)
-            elif found is None:
-                values.append(None)
+            if found is None:
+                values.append(_absent(member))
+            elif isinstance(member, Choice):
+                option, words = found
+                values.append(option.value(words, limits, name))
+            elif member.arguments:
+                values.append(member.value(found[1], limits, name)[1:])
             else:
-                option, word = found
-                values.append(
-                    [option.token, option.argument.read(word, limits, name)]
-                    if option.argument
-                    else option.token
-                )
+                values.append(True)
         return values
 
-    def _chosen(self, argv: list[bytes], start: int) -> list[tuple[Option, bytes] | None]:
-        chosen: list[tuple[Option, bytes] | None] = [None] * len(self.members)
+    def _chosen(self, argv: list[bytes], start: int) -> list[tuple[Option, list[bytes]] | None]:
+        chosen: list[tuple[Option, list[bytes]] | None] = [None] * len(self.members)
         at = start
         while at < len(argv):
             index, option = self._find(argv[at])
-            at += 1
-            word = b""
-            if option.argument is not None:
-                if at == len(argv):
-                    raise errors.SYNTAX_ERROR.refusal()
-                word = argv[at]
-                at += 1
+            end = at + 1 + len(option.arguments)
+            if end > len(argv):
+                raise errors.SYNTAX_ERROR.refusal()
             before = chosen[index]
             if before is not None and before[0] is not option:
                 raise errors.SYNTAX_ERROR.refusal()
-            chosen[index] = (option, word)
+            chosen[index] = (option, argv[at + 1 : end])
+            at = end
         return chosen
 
     def _find(self, word: bytes) -> tuple[int, Option]:
@@ -241,14 +251,49 @@ class Options:
         return [doc for member in self.members for doc in member.docs(b"optional")]
 
 
-Part: TypeAlias = "Argument | Optional | Repeated | Options"
+class Tail(Protocol):
+    """What Repeated and Options are: all the words after the fixed ones."""
+
+    @property
+    def words_min(self) -> int:
+        """Fewest words that are enough."""
+
+    @property
+    def words_max(self) -> int:
+        """Most words that it takes."""
+
+    @property
+    def width(self) -> int:
+        """How many arguments the handler gets from here."""
+
+    @property
+    def usage(self) -> str:
+        """As in a usage line."""
+
+    def look(self, argv: list[bytes], start: int, full_name: str) -> None:
+        """Check the form before anything is read."""
+
+    def read(self, argv: list[bytes], start: int, limits: Limits, name: str) -> list[Any]:
+        """The words from `start` on, decoded."""
+
+    def docs(self) -> list[Reply]:
+        """As Argument's."""
 
 
-def _group_docs(name: str, kind: str, members: list[Reply], *flags: bytes) -> Map:
+Part: TypeAlias = "Argument | Optional | Tail"
+
+
+def _absent(member: Option | Choice) -> Any:
+    return None if isinstance(member, Choice) or member.arguments else False
+
+
+def group_docs(name: str, kind: str, members: list[Reply], *flags: bytes, token: str = "") -> Map:
+    """The element of several arguments that belong together, for COMMAND DOCS."""
     marks: list[Reply] = [Status(flag) for flag in flags]
-    return Map(
-        {b"name": name.encode(), b"type": kind.encode(), b"flags": marks, b"arguments": members}
-    )
+    items: dict[bytes, Reply] = {b"name": name.encode(), b"type": kind.encode()}
+    if token:
+        items[b"token"] = token.encode()
+    return Map({**items, b"flags": marks, b"arguments": members})
 
 
 # ---- the words of a declaration -----------------------------------------------------------------
@@ -308,9 +353,9 @@ def flag(token: str) -> Option:
     return Option(token)
 
 
-def valued(token: str, argument: Argument) -> Option:
-    """An option with a value."""
-    return Option(token, argument)
+def valued(token: str, *arguments: Argument) -> Option:
+    """An option with a value, or several."""
+    return Option(token, arguments)
 
 
 def one_of(name: str, *members: Option) -> Choice:

@@ -9,7 +9,7 @@ stays the bytes that its origin made of it, so the leader neither reads nor re-e
 
 The names, number and meaning of a command's arguments are part of this format: the log of an
 older version is read for as long as its entries are there. Change them only together with
-`VERSION`, or under a new command name.
+`VERSION`, or under a new command name; or add to their end what has a default in the handler.
 """
 
 from __future__ import annotations

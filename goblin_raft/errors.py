@@ -96,6 +96,67 @@ NOT_AN_INTEGER = row(
 NOT_A_FLOAT = row(
     Cause.REQUEST, "ERR value is not a valid float", "Give a decimal number, `inf` or `-inf`."
 )
+WEIGHT_NOT_A_FLOAT = row(
+    Cause.REQUEST, "ERR weight value is not a float", "Give a decimal number, `inf` or `-inf`."
+)
+HASH_NOT_AN_INTEGER = row(
+    Cause.REQUEST,
+    "ERR hash value is not an integer",
+    "The field holds something else than a 64-bit integer in plain digits.",
+)
+HASH_NOT_A_FLOAT = row(
+    Cause.REQUEST, "ERR hash value is not a float", "The field holds something else than a number."
+)
+OVERFLOW = row(
+    Cause.REQUEST,
+    "ERR increment or decrement would overflow",
+    "The result would be no 64-bit integer; nothing was changed.",
+)
+DECREMENT_OVERFLOW = row(
+    Cause.REQUEST, "ERR decrement would overflow", "The lowest 64-bit integer has no negative."
+)
+NOT_FINITE = row(
+    Cause.REQUEST,
+    "ERR increment would produce NaN or Infinity",
+    "The result would be no number; nothing was changed.",
+)
+VALUE_NOT_FINITE = row(
+    Cause.REQUEST, "ERR value is NaN or Infinity", "Give a number that is not infinite."
+)
+SCORE_NOT_A_NUMBER = row(
+    Cause.REQUEST,
+    "ERR resulting score is not a number (NaN)",
+    "Infinities of both signs have no sum.",
+)
+NOT_POSITIVE = row(
+    Cause.REQUEST, "ERR value is out of range, must be positive", "Give a count, from 0 on."
+)
+VALUE_OUT_OF_RANGE = row(
+    Cause.REQUEST,
+    "ERR value is out of range",
+    "Of a negative count a million is the most.",
+)
+OFFSET_OUT_OF_RANGE = row(
+    Cause.REQUEST, "ERR offset is out of range", "A string begins at offset 0."
+)
+STRING_TOO_LONG = row(
+    Cause.REQUEST,
+    "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+    "The string would become longer than `value_bytes_max`; nothing was changed.",
+)
+NOT_A_RANGE = row(
+    Cause.REQUEST,
+    "ERR min or max is not a float",
+    "Give a number, or `(` and a number to leave it out itself.",
+)
+NOT_A_NAME_RANGE = row(
+    Cause.REQUEST,
+    "ERR min or max not valid string range item",
+    "Give `[name`, `(name` to leave it out itself, `-` or `+`.",
+)
+INVALID_CURSOR = row(
+    Cause.REQUEST, "ERR invalid cursor", "Give 0, or what the last reply began with."
+)
 INVALID_EXPIRE_TIME = row(
     Cause.REQUEST,
     "ERR invalid expire time in '{name}' command",
@@ -111,6 +172,60 @@ GT_WITH_LT = row(
     Cause.REQUEST,
     "ERR GT and LT options at the same time are not compatible",
     "Use one of them.",
+)
+NX_WITH_XX = row(
+    Cause.REQUEST,
+    "ERR XX and NX options at the same time are not compatible",
+    "Use one of them.",
+)
+SCORE_CONDITIONS = row(
+    Cause.REQUEST,
+    "ERR GT, LT, and/or NX options at the same time are not compatible",
+    "Use one of them.",
+)
+ONE_INCREMENT = row(
+    Cause.REQUEST,
+    "ERR INCR option supports a single increment-element pair",
+    "Send a command for each.",
+)
+NO_INPUT_KEY = row(
+    Cause.REQUEST,
+    "ERR at least 1 input key is needed for '{name}' command",
+    "Give the number of keys, and the keys.",
+)
+LIMIT_WITHOUT_RANGE = row(
+    Cause.REQUEST,
+    "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+    "Ranks begin and end where you say.",
+)
+SCORES_WITH_BYLEX = row(
+    Cause.REQUEST,
+    "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+    "All scores of such a set are the same.",
+)
+LIMIT_NEGATIVE = row(Cause.REQUEST, "ERR LIMIT can't be negative", "0 stands for no limit.")
+NO_SUCH_KEY = row(Cause.REQUEST, "ERR no such key", "The key does not exist, any more perhaps.")
+SAME_OBJECT = row(
+    Cause.REQUEST,
+    "ERR source and destination objects are the same",
+    "Give another key or another database.",
+)
+INVALID_FIRST_DB = row(
+    Cause.REQUEST, "ERR invalid first DB index", "Databases are numbered from 0 to 15."
+)
+INVALID_SECOND_DB = row(
+    Cause.REQUEST, "ERR invalid second DB index", "Databases are numbered from 0 to 15."
+)
+FREQUENCY_NOT_TRACKED = row(
+    Cause.REQUEST,
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that"
+    " when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+    "Nothing is ever evicted here, so nobody counts.",
+)
+IDLE_TIME_NOT_TRACKED = row(
+    Cause.REQUEST,
+    "ERR idle time is not tracked",
+    "Nothing is ever evicted here, so nobody notes when a key was used.",
 )
 KEYS_MUST_DIFFER = row(
     Cause.REQUEST,

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import NamedTuple
 
 from goblin_raft.changes import Changes, History, Watched
-from goblin_raft.values import Encoded, Value, decode_value, encode_value
+from goblin_raft.key_index import KeyIndex
+from goblin_raft.values import Encoded, Hash, SortedSet, Value, decode_value, encode_value
 
 # Rebuilding the heap costs as much as it has keys; below this size it is not worth a thought.
 REBUILD_SLACK = 1_000
@@ -39,12 +41,14 @@ class Keyspace(Changes):
     lease does, costs no entry: the old one is put off when it comes up.
     """
 
-    __slots__ = ("_heap", "deadlines", "values")
+    __slots__ = ("_heap", "deadlines", "index", "values")
 
     def __init__(self, history: History | None = None) -> None:
         super().__init__(history)
         self.values: dict[bytes, Value] = {}
         self.deadlines: dict[bytes, int] = {}
+        # All keys of `values`, for SCAN.
+        self.index = KeyIndex()
         self._heap: list[tuple[int, bytes]] = []
 
     def __len__(self) -> int:
@@ -60,6 +64,8 @@ class Keyspace(Changes):
 
     def put(self, key: bytes, value: Value, deadline_ms: int | None = None) -> None:
         """Replace whatever the key held, and its deadline."""
+        if key not in self.values:
+            self.index.add(key)
         self.values[key] = value
         if deadline_ms is not None:
             self.set_deadline(key, deadline_ms)
@@ -73,6 +79,16 @@ class Keyspace(Changes):
         assert key in self.values
         self.changed[key] = self.history.entry
         self.values[key] = value
+
+    def store(self, key: bytes, value: Hash | SortedSet, *, new: bool) -> None:
+        """Put a collection that was changed in its place; there is no empty one."""
+        if not value:
+            if not new:
+                self.delete(key)
+        elif new:
+            self.put(key, value)
+        else:
+            self.replace(key, value)
 
     def set_deadline(self, key: bytes, deadline_ms: int) -> None:
         """Give a key that is there a deadline, sooner or later than the one it had."""
@@ -96,12 +112,14 @@ class Keyspace(Changes):
         """Remove a key that is there."""
         self.changed[key] = self.history.entry
         del self.values[key]
+        self.index.remove(key)
         self.deadlines.pop(key, None)
 
     def clear(self) -> None:
         """Remove everything."""
         self.cleared = self.history.entry
         self.values.clear()
+        self.index.clear()
         self.deadlines.clear()
         self._heap.clear()
 
@@ -128,6 +146,7 @@ class Keyspace(Changes):
             deadline_ms = deadlines.get(key)
             if deadline_ms == entry_ms:
                 del deadlines[key], values[key]
+                self.index.remove(key)
                 removed += 1
             elif deadline_ms is not None and deadline_ms > entry_ms:
                 heappush(heap, (deadline_ms, key))
@@ -146,13 +165,26 @@ class Keyspace(Changes):
     # ---- snapshots -----------------------------------------------------------------------------
 
     def items(self) -> Iterator[tuple[bytes, int | None, int, Encoded]]:
-        """Key, deadline, kind, content: in order of keys, so equal for equal keyspaces."""
+        """Key, deadline, kind, content: in order of keys, so equal for equal keyspaces.
+
+        A large hash or sorted set comes as several items, one after the other.
+        """
         for key in sorted(self.values):
-            kind, content = encode_value(self.values[key])
-            yield key, self.deadlines.get(key), kind, content
+            for kind, content in encode_value(self.values[key]):
+                yield key, self.deadlines.get(key), kind, content
 
     def load(self, items: list[tuple[bytes, int | None, int, Encoded]]) -> None:
         """Take items of another keyspace; all of them, in portions, make this one its equal."""
         for key, deadline_ms, kind, content in items:
-            self.put(key, decode_value(kind, content), deadline_ms)
+            self.put(key, decode_value(kind, content, self.values.get(key)), deadline_ms)
         self.changed.clear()  # nothing of it is a change; what was changed lately comes extra
+
+
+class Databases(NamedTuple):
+    """What a command on more than one database gets: all of them, and which one is the session's.
+
+    The list may be changed in place.
+    """
+
+    all: list[Keyspace]
+    selected: int

@@ -3,10 +3,11 @@
     head    ["head", version, now_ms, wall_ms, origins, history]
     keys    ["keys", database, [[key, deadline_ms | nil, kind, content], ...]]     many of them
     changes ["changes", database, generation, [[key, entry], ...]]                 many of them
-    end     ["end", number of keys and changes]
+    end     ["end", number of items and changes]
 
 All msgpack, and canonical: equal states give equal blocks, on every node. A block holds a bounded
-number of keys, so that whoever writes or loads a large state can do other things in between.
+number of items, and a large hash or sorted set is several items, so that whoever writes or loads a
+large state can do other things in between.
 """
 
 from __future__ import annotations

@@ -63,8 +63,23 @@ class NullArray:
     """Nil where an array would have been; RESP2 has two kinds of nil."""
 
 
+@dataclass(frozen=True, slots=True)
+class Double:
+    """A floating-point number; its decimal text where the protocol has no doubles."""
+
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs; one flat array where the protocol has no maps."""
+
+    items: list[tuple[Reply, Reply]]
+
+
 Reply: TypeAlias = (
-    "None | NullArray | int | bytes | Status | Failure | Map | Set | Verbatim | list[Reply]"
+    "None | NullArray | int | bytes | Status | Failure | Map | Set | Verbatim | Double | Pairs"
+    " | list[Reply]"
 )
 
 OK = Status(b"OK")

@@ -15,7 +15,17 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
-from goblin_raft.reply import Failure, Map, NullArray, Reply, Set, Status, Verbatim
+from goblin_raft.reply import (
+    Double,
+    Failure,
+    Map,
+    NullArray,
+    Pairs,
+    Reply,
+    Set,
+    Status,
+    Verbatim,
+)
 
 INLINE_BYTES_MAX = 65_536  # Redis's PROTO_INLINE_MAX_SIZE
 ARGUMENTS_MAX = 1_048_576  # Redis 6's bound
@@ -321,6 +331,13 @@ def encode(reply: Reply, protocol: int) -> bytes:
         return b"=%d\r\ntxt:%b\r\n" % (len(reply.text) + 4, reply.text)
     if type(reply) is NullArray:
         return b"*-1\r\n" if protocol == 2 else b"_\r\n"
+    if type(reply) is Double:
+        number = b"%.17g" % reply.number
+        return encode(number, protocol) if protocol == 2 else b",%b\r\n" % number
+    if type(reply) is Pairs:
+        if protocol == 2:
+            return encode([each for pair in reply.items for each in pair], protocol)
+        return encode([list(pair) for pair in reply.items], protocol)
     assert type(reply) is list, reply
     return b"*%d\r\n%b" % (len(reply), encode_all(reply, protocol))
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from goblin_raft.arguments import Argument, Optional, Options, Part, Repeated
+from goblin_raft.arguments import Argument, Optional, Part, Repeated, Tail
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
 from goblin_raft.limits import Limits
 from goblin_raft.readers import Reader, read_string
 from goblin_raft.reply import Map, Reply, Set, Status
+from goblin_raft.tails import NumberedKeys
 
 Handler = Callable[..., Reply]
 Check = Callable[[list[Any]], None]
@@ -32,7 +33,6 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 
 # The first release that has the command; a later one says so in its declaration.
 FIRST_RELEASE = "0.1.0"
-WORDS_MAX = 1 << 20
 
 # Redis's words for our groups, where it has one.
 CATEGORIES = {
@@ -73,7 +73,7 @@ class Command:
     group: str
     parts: tuple[Part, ...]
     handler: Handler
-    whole: bool  # takes all databases instead of the session's
+    whole: bool  # takes Databases instead of the session's Keyspace
     check: Check | None  # looks at the decoded arguments together
     in_transactions: bool  # may be queued between MULTI and EXEC
     since: str
@@ -87,7 +87,7 @@ class Command:
     words_max: int = field(init=False)
     fixed: tuple[Argument, ...] = field(init=False)
     readers: tuple[Reader, ...] = field(init=False)
-    tail: Repeated | Options | None = field(init=False)
+    tail: Tail | None = field(init=False)
     is_data: bool = field(init=False)  # reads or writes keys: its outcome is consensus's
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class Command:
         set_field = object.__setattr__
         set_field(self, "words_of_name", own)
         set_field(self, "words_min", own + needed + (tail.words_min if tail else 0))
-        set_field(self, "words_max", WORDS_MAX if tail else own + len(fixed))
+        set_field(self, "words_max", own + len(fixed) + (tail.words_max if tail else 0))
         set_field(self, "fixed", tuple(part.argument for part in fixed))
         set_field(self, "readers", tuple(part.argument.read for part in fixed))
         set_field(self, "tail", tail)
@@ -150,7 +150,7 @@ class Command:
     @property
     def usage(self) -> str:
         """One line: what to type."""
-        return " ".join([self.name, *(part.usage for part in self.parts)])
+        return " ".join([self.name, *(part.usage for part in self.parts)]).rstrip()
 
     @property
     def key_positions(self) -> tuple[int, int, int]:
@@ -167,7 +167,13 @@ class Command:
     @property
     def flags(self) -> list[bytes]:
         """Redis's words for how it behaves."""
-        return [*FLAGS[self.verb], *([b"no_auth"] if self.name in OPEN else [])]
+        more = [b"no_auth"] if self.name in OPEN else []
+        return [*FLAGS[self.verb], *more, *([b"movablekeys"] if self.keys_are_numbered else [])]
+
+    @property
+    def keys_are_numbered(self) -> bool:
+        """Whether there are keys that only the request says the number of."""
+        return isinstance(self.tail, NumberedKeys)
 
     @property
     def categories(self) -> list[str]:
@@ -180,7 +186,10 @@ class Command:
     def keys_of(self, argv: list[bytes]) -> list[bytes]:
         """The keys in a request of this command."""
         first, last, step = self.key_positions
-        return argv[first : last % len(argv) + 1 : step] if first else []
+        found = argv[first : last % len(argv) + 1 : step] if first else []
+        if isinstance(self.tail, NumberedKeys):
+            found += self.tail.key_words(argv, self.words_of_name + len(self.fixed))
+        return found
 
     def row(self) -> list[Reply]:
         """The command's element in the reply to COMMAND."""

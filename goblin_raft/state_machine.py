@@ -18,7 +18,7 @@ from goblin_raft.changes import HISTORY_BYTES, History, Watch, Watched
 from goblin_raft.commands import TABLE
 from goblin_raft.entry import Unreadable, decode_entry, decode_proposal
 from goblin_raft.errors import StoreError
-from goblin_raft.keyspace import Instant, Keyspace
+from goblin_raft.keyspace import Databases, Instant, Keyspace
 from goblin_raft.machine_state import StateLoader, encode_state
 from goblin_raft.origins import Origins
 from goblin_raft.reply import Reply
@@ -53,16 +53,21 @@ class _Runner(NamedTuple):
     """What applying needs of a command."""
 
     handler: Handler
-    length: int  # of the command in the log: name, database, arguments
+    # Of the command in the log: name, database, arguments. Those that a later version has added
+    # stand at the end and have defaults, so that it can read the logs of an earlier one.
+    least: int
+    length: int
     whole: bool
 
 
 def _runners(*verbs: Verb) -> dict[str, _Runner]:
-    return {
-        command.name: _Runner(command.handler, 2 + command.width, command.whole)
-        for command in TABLE.values()
-        if command.verb in verbs
-    }
+    found = {}
+    for command in TABLE.values():
+        if command.verb in verbs:
+            length = 2 + command.width
+            added = len(getattr(command.handler, "__defaults__", None) or ())
+            found[command.name] = _Runner(command.handler, length - added, length, command.whole)
+    return found
 
 
 class StateMachine:
@@ -81,7 +86,7 @@ class StateMachine:
         self.internal_errors = 0
         self.watches: WeakSet[Watch] = WeakSet()  # of this node's own clients
         self._runners = _runners(Verb.WRITE, Verb.READ)
-        self._runners[EXECUTE] = _Runner(self._execute, 4, whole=True)
+        self._runners[EXECUTE] = _Runner(self._execute, 4, 4, whole=True)
         self._readers = _runners(Verb.READ)
 
     # ---- entries -------------------------------------------------------------------------------
@@ -123,9 +128,10 @@ class StateMachine:
         """Run a read command on the state as it is here and now."""
         at = Instant(self.now_ms, max(self.now_ms, cluster_ms), self.wall_ms)
         name, db, *arguments = command
-        handler, _, whole = self._readers[name]
+        handler, _, _, whole = self._readers[name]
         try:
-            return handler(self.keyspaces if whole else self.keyspaces[db], at, *arguments)
+            target = Databases(self.keyspaces, db) if whole else self.keyspaces[db]
+            return handler(target, at, *arguments)
         except Exception as error:
             return self._failed(name, error)
 
@@ -169,11 +175,11 @@ class StateMachine:
         for command in commands:
             try:
                 name, db, *arguments = command
-                handler, length, whole = runners[name]
-                target = keyspaces if whole else keyspaces[db]
+                handler, least, length, whole = runners[name]
+                target = Databases(keyspaces, db) if whole else keyspaces[db]
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise _unreadable(command) from error
-            if len(command) != length:
+            if not least <= len(command) <= length:
                 raise _unreadable(command)
             try:
                 replies.append(handler(target, at, *arguments))

@@ -25,6 +25,7 @@ NOT_FOR_STORIES = {
     "HELLO",
     "INFO",
     "LASTSAVE",
+    "MEMORY",
     "ROLE",
     "TIME",
     "WAITAOF",

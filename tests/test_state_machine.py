@@ -155,7 +155,7 @@ def test_a_bug_in_a_handler_is_an_answer_and_a_number(log, monkeypatch, caplog):
     def broken(keyspace, at, key):
         raise KeyError(key)
 
-    runner = state_machine._Runner(broken, 3, False)
+    runner = state_machine._Runner(broken, 3, 3, False)
     monkeypatch.setitem(log.machine._runners, "GET", runner)
     with caplog.at_level(logging.ERROR):
         replies = log.apply(1000, CLAIM, ["GET", 0, b"secret"], ["EXISTS", 0, [b"c"]])
@@ -171,7 +171,7 @@ def test_memory_that_runs_out_is_no_answer(log, monkeypatch):
     def hungry(keyspace, at, key):
         raise MemoryError
 
-    monkeypatch.setitem(log.machine._runners, "GET", state_machine._Runner(hungry, 3, False))
+    monkeypatch.setitem(log.machine._runners, "GET", state_machine._Runner(hungry, 3, 3, False))
     with pytest.raises(MemoryError):
         log.apply(1000, ["GET", 0, b"k"])
 

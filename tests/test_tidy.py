@@ -23,14 +23,18 @@ LINE_CHARACTERS_MAX = 100
 # A module may import from its own row and from rows above it.
 LAYERS = [
     "__init__ reply errors errors_node limits changes session clock users",
+    "glob key_index long_double ordered",
     "config counters entry values",
     "node_view",
     "readers keyspace origins",
     "arguments",
+    "tails",
     "spec",
-    "commands.connection commands.claims commands.strings commands.keys commands.hashes",
-    "commands.clients commands.server commands.sorted_sets commands.info commands.settings",
-    "commands.introspection commands.diagnostics commands.transactions",
+    "commands.connection commands.claims commands.strings commands.counters commands.keys",
+    "commands.expiry commands.scans commands.objects commands.transactions",
+    "commands.clients commands.server commands.hashes commands.sorted_sets commands.info",
+    "commands.settings commands.introspection commands.diagnostics commands.ranges",
+    "commands.conditional commands.unions",
     "commands.__init__",
     "machine_state",
     "state_machine",
@@ -87,6 +91,10 @@ TESTED_IN = {
         "commands.diagnostics"
     ),
     "test_docs.py": "docs_examples",
+    "test_transcripts.py": (
+        "tails commands.conditional commands.counters commands.expiry commands.objects "
+        "commands.ranges commands.scans commands.unions"
+    ),
     "test_cli.py": "docs_pages __main__",
     "test_status.py": "resp_client",
     "test_dispatch.py": "consensus.memory transactions",

@@ -91,7 +91,7 @@ def command_getkeys(node: NodeView, name: bytes, arguments: list[bytes]) -> Repl
     if each is None:
         return errors_node.GETKEYS_OF_NOTHING.failure()
     argv = [name, *arguments]
-    if not each.key_positions[0]:
+    if not each.key_positions[0] and not each.keys_are_numbered:
         return errors_node.GETKEYS_WITHOUT_KEYS.failure()
     if not each.words_min <= len(argv) <= each.words_max:
         return errors_node.GETKEYS_ARITY.failure()

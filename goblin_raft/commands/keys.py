@@ -1,24 +1,26 @@
-"""Commands on keys of any type: existence and time to live."""
+"""Commands on keys of any type: existence, removal, other names, whole databases.
+
+How long a key lives is in expiry.py, how to go through all of them in scans.py.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from goblin_raft import errors
-from goblin_raft.arguments import Argument, flag, key, one_of, options, repeated
-from goblin_raft.errors import quoted
-from goblin_raft.keyspace import Instant, Keyspace
-from goblin_raft.readers import read_signed_milliseconds, read_signed_seconds
-from goblin_raft.reply import OK, Failure, Reply, Status
+from goblin_raft.arguments import Argument, flag, key, one_of, options, repeated, valued
+from goblin_raft.errors import ErrorCode
+from goblin_raft.keyspace import Databases, Instant, Keyspace
+from goblin_raft.limits import Limits
+from goblin_raft.readers import INT32_MAX, INT32_MIN, Reader, parse_integer, read_database
+from goblin_raft.reply import OK, Reply, Status
 from goblin_raft.spec import Family
-from goblin_raft.values import TYPE_NAMES
+from goblin_raft.values import TYPE_NAMES, copy_value
 
 family = Family("generic")
 
-# What TTL says of a key that does not exist, and of one that stays.
-NO_KEY, NO_DEADLINE = -2, -1
 TYPES = {kind: Status(name) for kind, name in TYPE_NAMES.items()}
 NO_TYPE = Status(b"none")
+NO_SUCH_KEY = errors.NO_SUCH_KEY.failure()
+SAME_OBJECT = errors.SAME_OBJECT.failure()
 
 
 @family.write("DEL", repeated(key()))
@@ -32,10 +34,22 @@ def del_(keyspace: Keyspace, at: Instant, keys: list[bytes]) -> Reply:
     return deleted
 
 
+@family.write("UNLINK", repeated(key()))
+def unlink(keyspace: Keyspace, at: Instant, keys: list[bytes]) -> Reply:
+    """Delete keys of any type, as DEL does; replies how many there were."""
+    return del_(keyspace, at, keys)
+
+
 @family.read("EXISTS", repeated(key()))
 def exists(keyspace: Keyspace, at: Instant, keys: list[bytes]) -> Reply:
     """Count how many of the keys exist; one that is named twice counts twice."""
     return sum(keyspace.get(key, at.now_ms) is not None for key in keys)
+
+
+@family.read("TOUCH", repeated(key()))
+def touch(keyspace: Keyspace, at: Instant, keys: list[bytes]) -> Reply:
+    """Count how many of the keys exist, as EXISTS does: there is no time of last use to change."""
+    return exists(keyspace, at, keys)
 
 
 @family.read("TYPE", key())
@@ -45,104 +59,80 @@ def type_(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
     return NO_TYPE if value is None else TYPES[type(value)]
 
 
-# ---- time to live -------------------------------------------------------------------------------
+# ---- other names --------------------------------------------------------------------------------
 
 
-def options_agree(chosen: list[Any]) -> None:
-    """Which conditions of EXPIRE exclude each other, in the words of Redis."""
-    nx, xx, gt, lt = chosen
-    if nx and (xx or gt or lt):
-        raise errors.NX_WITH_OTHERS.refusal()
-    if gt and lt:
-        raise errors.GT_WITH_LT.refusal()
-
-
-def unsupported_option(word: bytes) -> Failure:
-    """EXPIRE has an error of its own for this."""
-    return errors.UNSUPPORTED_OPTION.failure(option=quoted(word))
-
-
-CONDITIONS = options(
-    flag("NX"), flag("XX"), flag("GT"), flag("LT"), unknown=unsupported_option, check=options_agree
-)
-
-
-@family.write("EXPIRE", key(), Argument("seconds", "integer", read_signed_seconds), CONDITIONS)
-def expire(
-    keyspace: Keyspace,
-    at: Instant,
-    key: bytes,
-    remaining_ms: int,
-    nx: bool,
-    xx: bool,
-    gt: bool,
-    lt: bool,
-) -> Reply:
-    """Give a key a time to live in seconds; zero or less deletes it.
-
-    With NX only a key that has none yet, with XX only one that has, with GT only if it then lives
-    longer, with LT only if shorter; a key without one lives longest. Replies 1 when it was done,
-    0 when not, or when the key does not exist.
-    """
-    if keyspace.get(key, at.now_ms) is None:
-        return 0
-    old_ms = keyspace.deadlines.get(key)
-    new_ms = at.now_ms + remaining_ms
-    if (
-        (nx and old_ms is not None)
-        or (xx and old_ms is None)
-        or (gt and (old_ms is None or new_ms <= old_ms))
-        or (lt and old_ms is not None and new_ms >= old_ms)
-    ):
-        return 0
-    if remaining_ms <= 0:
+@family.write("RENAME", key(), key("newkey"))
+def rename(keyspace: Keyspace, at: Instant, key: bytes, new_key: bytes) -> Reply:
+    """Give what a key holds, and its time to live, to another key, whatever that held."""
+    value = keyspace.get(key, at.now_ms)
+    if value is None:
+        return NO_SUCH_KEY
+    if key != new_key:
+        deadline_ms = keyspace.deadlines.get(key)
         keyspace.delete(key)
-    else:
-        keyspace.set_deadline(key, new_ms)
+        keyspace.put(new_key, value, deadline_ms)
+    return OK
+
+
+@family.write("RENAMENX", key(), key("newkey"))
+def renamenx(keyspace: Keyspace, at: Instant, key: bytes, new_key: bytes) -> Reply:
+    """Rename a key if the new name is free; replies 1 when it was, else 0."""
+    if keyspace.get(key, at.now_ms) is None:
+        return NO_SUCH_KEY
+    if keyspace.get(new_key, at.now_ms) is not None:
+        return 0
+    rename(keyspace, at, key, new_key)
     return 1
 
 
 @family.write(
-    "PEXPIRE", key(), Argument("milliseconds", "integer", read_signed_milliseconds), CONDITIONS
+    "COPY",
+    key("source"),
+    key("destination"),
+    options(valued("DB", Argument("destination-db", "integer", read_database)), flag("REPLACE")),
+    whole=True,
 )
-def pexpire(keyspace: Keyspace, at: Instant, key: bytes, remaining_ms: int, *rest: bool) -> Reply:
-    """Give a key a time to live in milliseconds; zero or less deletes it.
+def copy(
+    databases: Databases,
+    at: Instant,
+    source: bytes,
+    destination: bytes,
+    database: list[int] | None,
+    replace: bool,
+) -> Reply:
+    """Copy what a key holds, and its time to live, to another key, in another database perhaps.
 
-    The options are those of EXPIRE.
+    Replies 1 when it was copied, 0 when the source does not exist, or when the destination does
+    and REPLACE was not given.
     """
-    return expire(keyspace, at, key, remaining_ms, *rest)
-
-
-@family.read("TTL", key())
-def ttl(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Tell how many seconds a key has left, rounded to the nearest.
-
-    Replies -1 for a key that stays and -2 for one that does not exist.
-    """
-    remaining_ms = pttl(keyspace, at, key)
-    assert isinstance(remaining_ms, int)
-    return (remaining_ms + 500) // 1000 if remaining_ms >= 0 else remaining_ms
-
-
-@family.read("PTTL", key())
-def pttl(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Tell how many milliseconds a key has left.
-
-    Replies -1 for a key that stays and -2 for one that does not exist.
-    """
-    if keyspace.get(key, at.now_ms) is None:
-        return NO_KEY
-    deadline_ms = keyspace.deadlines.get(key)
-    # Cluster time may have passed a deadline that the log has not reached: the key is still there.
-    return NO_DEADLINE if deadline_ms is None else max(0, deadline_ms - at.cluster_ms)
-
-
-@family.write("PERSIST", key())
-def persist(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Let a key stay; replies 1 when it had a time to live."""
-    if keyspace.get(key, at.now_ms) is None:
+    number = databases.selected if database is None else database[0]
+    here, there = databases.all[databases.selected], databases.all[number]
+    if here is there and source == destination:
+        return SAME_OBJECT
+    value = here.get(source, at.now_ms)
+    if value is None or (there.get(destination, at.now_ms) is not None and not replace):
         return 0
-    return int(keyspace.clear_deadline(key))
+    there.put(destination, copy_value(value), here.deadlines.get(source))
+    return 1
+
+
+@family.write("MOVE", key(), Argument("db", "integer", read_database), whole=True)
+def move(databases: Databases, at: Instant, key: bytes, database: int) -> Reply:
+    """Move a key to another database, with its time to live.
+
+    Replies 1 when it was moved, 0 when it does not exist here, or does there.
+    """
+    here, there = databases.all[databases.selected], databases.all[database]
+    if here is there:
+        return SAME_OBJECT
+    value = here.get(key, at.now_ms)
+    if value is None or there.get(key, at.now_ms) is not None:
+        return 0
+    deadline_ms = here.deadlines.get(key)
+    here.delete(key)
+    there.put(key, value, deadline_ms)
+    return 1
 
 
 # ---- whole databases ----------------------------------------------------------------------------
@@ -154,22 +144,50 @@ def dbsize(keyspace: Keyspace, at: Instant) -> Reply:
     return len(keyspace)
 
 
-@family.write("FLUSHALL", options(one_of("mode", flag("ASYNC"), flag("SYNC"))), whole=True)
-def flushall(keyspaces: list[Keyspace], at: Instant, mode: str | None) -> Reply:
-    """Delete all keys of all databases.
-
-    ASYNC and SYNC are understood and make no difference.
-    """
-    for keyspace in keyspaces:
-        keyspace.clear()
-    return OK
+MODE = options(one_of("mode", flag("ASYNC"), flag("SYNC")))
 
 
-@family.write("FLUSHDB", options(one_of("mode", flag("ASYNC"), flag("SYNC"))))
+@family.write("FLUSHDB", MODE)
 def flushdb(keyspace: Keyspace, at: Instant, mode: str | None) -> Reply:
-    """Delete all keys of the database.
+    """Delete all keys of this database.
 
     ASYNC and SYNC are understood and make no difference.
     """
     keyspace.clear()
+    return OK
+
+
+@family.write("FLUSHALL", MODE, whole=True)
+def flushall(databases: Databases, at: Instant, mode: str | None) -> Reply:
+    """Delete all keys of all databases.
+
+    ASYNC and SYNC are understood and make no difference.
+    """
+    for keyspace in databases.all:
+        keyspace.clear()
+    return OK
+
+
+def _database_or(refusal: ErrorCode) -> Reader:
+    def read(word: bytes, limits: Limits, name: str) -> int:
+        number = parse_integer(word)
+        if number is None or not INT32_MIN <= number <= INT32_MAX:
+            raise refusal.refusal()
+        return read_database(word, limits, name)
+
+    return read
+
+
+@family.write(
+    "SWAPDB",
+    Argument("index1", "integer", _database_or(errors.INVALID_FIRST_DB)),
+    Argument("index2", "integer", _database_or(errors.INVALID_SECOND_DB)),
+    whole=True,
+)
+def swapdb(databases: Databases, at: Instant, one: int, other: int) -> Reply:
+    """Exchange two databases: who has selected one of them sees what the other one held."""
+    spaces = databases.all
+    for number in (one, other):
+        spaces[number].touch_all()
+    spaces[one], spaces[other] = spaces[other], spaces[one]
     return OK

@@ -1,0 +1,103 @@
+"""Hashes and sorted sets keep what makes them fast in step, and go into snapshots in portions."""
+
+from __future__ import annotations
+
+import random
+
+from goblin_raft.keyspace import Keyspace
+from goblin_raft.values import (
+    PORTION_NAMES,
+    UNINDEXED_MAX,
+    Hash,
+    SortedSet,
+    copy_value,
+    encode_value,
+)
+
+
+def scanned(value: Hash | SortedSet) -> list[bytes]:
+    cursor, found = value.page(0, 10)
+    while cursor:
+        cursor, names = value.page(cursor, 10)
+        found = found + names
+    return found
+
+
+def test_a_random_history_of_a_sorted_set():
+    rng = random.Random(1)
+    members, expected = SortedSet(), {}
+    for step in range(20_000):
+        name, score = b"%d" % rng.randrange(400), rng.choice([0.0, 1.5, -3.0, float("inf")])
+        if rng.random() < 0.6:
+            members.set(name, score)
+            expected[name] = score
+        elif rng.random() < 0.99:
+            assert members.remove(name) == (expected.pop(name, None) is not None)
+        else:
+            gone = sorted((score, name) for name, score in expected.items())[3:9]
+            assert members.remove_slice(3, 9) == len(gone)
+            for _, name in gone:
+                del expected[name]
+        if step % 500 == 0:
+            row = sorted((score, name) for name, score in expected.items())
+            assert list(members.order.slice(0, len(row))) == row
+            assert sorted(scanned(members)) == sorted(expected)
+    assert members == expected
+
+
+def test_a_random_history_of_a_hash():
+    rng = random.Random(2)
+    fields, expected = Hash(), {}
+    for step in range(20_000):
+        name = b"%d" % rng.randrange(400)
+        if rng.random() < 0.55:
+            assert fields.set(name, b"%d" % step) == (name not in expected)
+            expected[name] = b"%d" % step
+        else:
+            assert fields.remove(name) == (expected.pop(name, None) is not None)
+        if step % 500 == 0:
+            assert sorted(scanned(fields)) == sorted(expected)
+    assert fields == expected
+
+
+def test_a_small_one_is_one_page_and_a_large_one_is_not():
+    fields = Hash((b"%d" % number, b"v") for number in range(UNINDEXED_MAX))
+    assert fields.page(0, 1)[0] == 0
+    fields.set(b"one more", b"v")
+    cursor, names = fields.page(0, 1)
+    assert cursor
+    assert len(names) == 1
+
+
+def test_a_copy_is_its_own():
+    for value in (Hash({b"a": b"1"}), SortedSet({b"a": 1.0})):
+        copy = copy_value(value)
+        assert type(copy) is type(value)
+        value.remove(b"a")
+        assert list(copy) == [b"a"]
+
+
+def test_a_large_value_goes_through_a_snapshot_in_portions():
+    count = 3 * PORTION_NAMES + 1
+    old = Keyspace()
+    old.put(b"h", Hash((b"%d" % number, b"v") for number in range(count)), 9)
+    old.put(b"z", SortedSet((b"%d" % number, float(number)) for number in range(count)))
+    old.put(b"large", Hash((b"%d" % number, b"v" * 100_000) for number in range(7)))
+    items = list(old.items())
+    assert [key for key, *_ in items] == [b"h"] * 4 + [b"large"] * 3 + [b"z"] * 4
+    new = Keyspace()
+    new.load(items[:2])
+    new.load(items[2:])
+    assert (new.values, new.deadlines) == (old.values, old.deadlines)
+    assert list(new.items()) == items
+    assert list(new.values[b"z"].order.slice(0, 3)) == [(0.0, b"0"), (1.0, b"1"), (2.0, b"2")]
+    assert sorted(scanned(new.values[b"h"])) == sorted(old.values[b"h"])
+
+
+def test_equal_values_are_encoded_equally():
+    one, other = SortedSet(), SortedSet()
+    for number in range(2000):
+        one.set(b"%d" % number, 1.0)
+        other.set(b"%d" % (1999 - number), 0.0)
+        other.set(b"%d" % (1999 - number), 1.0)
+    assert list(encode_value(one)) == list(encode_value(other))
