@@ -4,6 +4,28 @@ A history is a JSONL file. Its first line is the header {"run": {...}}, every ot
 operation or one event. Times are milliseconds of one monotonic clock since the run began. Lines may
 come in any order (an operation is written when it ends), and readers sort; a line that a crash cut
 off is left out with everything behind it.
+
+    op       key         args                         value when ok
+    get      key                                      the value, or None
+    set      key         (value) or (value, seconds)  "OK"
+    cas      key         (old, new)                   "OK" or 0
+    incr     key         (amount)                     the new number
+    del      key                                      1 or 0
+    claim    claim key   (result key, token, seconds) "CLAIMED", None, or ["result", value]
+    publish  result key  (value, seconds)             "OK"      SET result value EX seconds
+    renew    claim key   (token, milliseconds)        1 or 0    GOBLIN.CAEXPIRE
+    release  claim key   (token)                      1 or 0    GOBLIN.CAD
+    txn      first key   ([word, ...], ...)           the list that EXEC gave, None if it aborted
+    digest                                            [applied index, digest]
+
+In a txn the list ["WATCH", key, seen] says that EXEC was bound to a key, and what was read from it
+after WATCH. All keys are absent when the run begins, and only what the history holds changes them;
+a value or token that is written is best used once, so that who reads it tells whom it is from.
+
+The header {"run": ...} has workload, nemeses, seed, nodes (their names), seconds, version, system,
+command (what repeats the run); for transactions `total`, what all accounts hold together, and
+`accounts`, their keys. `early_ms` (1) and `late_ms` (1000) say how far from its length a lease may
+end: only a run that attacks all clocks at once needs others.
 """
 
 from __future__ import annotations
@@ -65,7 +87,7 @@ class Event:
 
 @dataclass(slots=True)
 class History:
-    """One run. `run` has workload, nemeses, seed, nodes, seconds, version, system, and command."""
+    """One run."""
 
     run: dict[str, Any] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
