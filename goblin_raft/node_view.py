@@ -20,6 +20,8 @@ class PeerStatus:
     resp_address: str  # "" until it was heard
     connected: bool
     match_index: int | None
+    is_voter: bool | None = None  # known to the leader alone
+    losses: int = 0  # how often it came back with less than it had acknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class NodeStatus:
     log_bytes: int
     clock_ms: int
     log_first_index: int = 1
+    state: str = "up"  # or new, learner, disk-failed; see docs/operations.md
+    problem: str = ""  # what the operator should know about that state
     disk_bytes: int = 0
     snapshot: SnapshotStatus = SnapshotStatus()
     peers: tuple[PeerStatus, ...] = ()

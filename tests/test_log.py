@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 
 import pytest
 
@@ -147,9 +146,3 @@ def test_a_start_that_was_cut_short_begins_again(tmp_path):
     reopen(tmp_path).close()
     (tmp_path / "identity.json").rename(tmp_path / "identity.draft")
     assert len(reopen(tmp_path)) == 1
-
-
-def test_the_crc_is_of_the_command(filled):
-    database = sqlite3.connect(filled / "raft.db")
-    for command, crc in database.execute("SELECT command, crc FROM entries"):
-        assert zlib.crc32(command) == crc

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
@@ -20,6 +21,7 @@ from goblin_raft.consensus.snapshots import (
     read_snapshot,
     write_snapshot,
 )
+from goblin_raft.consensus.storage import _row_crc
 
 BLOCKS = [b"head", b"x" * 300, b"", b"end"]
 
@@ -201,7 +203,7 @@ def test_an_installed_snapshot_ends_a_tail_of_another_term(tmp_path):
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
-        ("UPDATE snapshot SET idx = 11", "No such file"),
+        ("UPDATE snapshot SET idx = 11", "is older than the one at 12"),
         ("UPDATE snapshot SET term = 2", "not those of its snapshot"),
         ("UPDATE snapshot SET crc = crc + 1", "size or CRC"),
         ("UPDATE snapshot SET idx = 99", "do not meet its snapshot"),
@@ -212,8 +214,11 @@ def test_a_record_that_does_not_fit_is_refused(tmp_path, statement, why):
     log = filled(tmp_path)
     take(log, 12)
     log.close()
-    with sqlite3.connect(tmp_path / "raft.db") as database:
+    with closing(sqlite3.connect(tmp_path / "raft.db")) as database:
         database.execute(statement)
+        record = database.execute("SELECT idx, term, size, crc FROM snapshot").fetchone()
+        database.execute("UPDATE snapshot SET row_crc = ?", (_row_crc(record),))
+        database.commit()
     with pytest.raises(StartRefused, match=why):
         list(reopen(tmp_path).snapshot_blocks())
 

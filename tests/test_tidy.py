@@ -40,9 +40,11 @@ LAYERS = [
     "state_machine",
     "consensus.__init__ consensus.errors",
     "consensus.stock consensus.disk consensus.answers consensus.snapshots",
-    "consensus.directory",
+    "consensus.directory consensus.mark consensus.wal",
+    "consensus.storage",
     "consensus.log consensus.codec consensus.barrier consensus.proposals consensus.memory",
     "consensus.snapshot_transfer consensus.snapshot_policy consensus.snapshot_writer",
+    "consensus.membership",
     "consensus.replication consensus.elections consensus.transport",
     "consensus.node",
     "consensus.replica",
@@ -100,7 +102,8 @@ TESTED_IN = {
     "test_dispatch.py": "consensus.memory transactions",
     "test_spec.py": "readers",
     "test_engine.py": "consensus.disk consensus.answers",
-    "test_log.py": "consensus.directory",
+    "test_log.py": "consensus.directory consensus.storage",
+    "test_damage.py": "consensus.mark consensus.wal",
     "test_snapshots.py": "consensus.snapshot_policy consensus.snapshot_writer",
 }
 # Tables and plain values: nothing in them can go wrong by itself.

@@ -185,7 +185,9 @@ def _raft(node: NodeView) -> Fields:
             f"raft_peer{number}",
             f"id={peer.node_id},raft={peer.raft_address},resp={peer.resp_address},"
             f"connected={int(peer.connected)},"
-            f"match_index={'' if peer.match_index is None else peer.match_index}",
+            f"match_index={'' if peer.match_index is None else peer.match_index},"
+            f"voter={'' if peer.is_voter is None else int(peer.is_voter)},"
+            f"lost_entries={peer.losses}",
         )
         for number, peer in enumerate(status.peers)
     ]
@@ -205,7 +207,8 @@ def _raft(node: NodeView) -> Fields:
         ("raft_snapshot_loading", int(status.snapshot.loading)),
         ("raft_disk_bytes", status.disk_bytes),
         ("raft_clock_ms", status.clock_ms),
-        ("raft_state", "up"),
+        ("raft_state", status.state),
+        ("raft_problem", status.problem),
         *peers,
     ]
 

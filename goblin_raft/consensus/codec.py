@@ -14,7 +14,7 @@ import msgpack
 
 from goblin_raft.consensus.stock import NO_OP, REGULAR, LogEntry, Message
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 HEADER = struct.Struct(">I")
 # Before its hello a peer is a stranger.
 HELLO_BYTES_MAX = 4096
@@ -83,9 +83,20 @@ _SCHEMAS: dict[str, dict[str, Callable[[Any], bool]]] = {
         "done": _boolean,
         "damaged": _boolean,
     },
-    "append_answer": {"term": _integer, "success": _boolean, "next_index": _integer},
+    "append_answer": {
+        "term": _integer,
+        "success": _boolean,
+        "next_index": _integer,
+        "last_index": _integer,
+        "voter": _boolean,
+    },
     "pre_vote": {"term": _integer, "last_log_index": _integer, "last_log_term": _integer},
-    "pre_vote_answer": {"term": _integer, "granted": _boolean, "current_term": _integer},
+    "pre_vote_answer": {
+        "term": _integer,
+        "granted": _boolean,
+        "current_term": _integer,
+        "blank": _boolean,
+    },
     "request_vote": {
         "term": _integer,
         "last_log_index": _integer,

@@ -14,17 +14,19 @@ from typing import Any
 from goblin_raft.consensus.errors import StartRefused
 from goblin_raft.consensus.snapshots import sync_directory
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 DATABASE = "raft.db"
 IDENTITY = "identity.json"
 IDENTITY_DRAFT = "identity.draft"
 LOCK = "lock"
+MARK = "mark"
 
 
 def damaged(path: str, what: str) -> str:
+    """The sentence for the operator; docs/operations.md has the long form."""
     return (
-        f"the log {path} is damaged ({what}); it is left as it is: restore this node's directory"
-        " from a copy, or keep the node stopped while the others have a majority"
+        f"{path} is damaged ({' '.join(what.split())}); nothing is served from it: move the"
+        " directory away and start this node with an empty one, the others fill it up"
     )
 
 

@@ -8,6 +8,8 @@ Invariants:
 * A node votes once a term, and says so only after its vote is on disk: `replica.py` holds answers
   back until then.
 * One vote of a peer counts once.
+* A member that may have forgotten what it promised does not vote (membership.py). It asks for
+  pre-votes all the same, to hear who is blank.
 * A node that could not win raises nobody's term: it asks first (PreVote), and is refused by all
   who hear a leader. So neither a restart nor a cut link costs the others an election.
 """
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 from pysyncobj.node import Node
 
-from goblin_raft.consensus.stock import CANDIDATE, FOLLOWER, LEADER, Message, StockNode, monotonic_s
+from goblin_raft.consensus.membership import Membership
+from goblin_raft.consensus.stock import CANDIDATE, FOLLOWER, LEADER, Message, monotonic_s
 
 # After the connection to the leader was closed, most often because its process died, the wait
 # before asking for pre-votes is drawn from this range: some milliseconds for the others to notice
@@ -25,7 +28,7 @@ LOST_LEADER_WAIT_MIN_S = 0.02
 LOST_LEADER_WAIT_SPREAD_S = 0.13
 
 
-class Elections(StockNode):
+class Elections(Membership):
     """Votes and who may ask for them."""
 
     # Set by RaftNode.__init__, before pysyncobj's own.
@@ -51,6 +54,9 @@ class Elections(StockNode):
         passed, which makes this the gate where PreVote belongs."""
         if not self._peers:
             return True
+        if not self.is_voter:
+            self._ask_for_pre_votes()
+            return False
         if self._transfer_in_progress:
             self.transfer_term = self._term + 1
             return True
@@ -83,8 +89,11 @@ class Elections(StockNode):
         if message["current_term"] > self._term:
             self.step_down(message["current_term"])
             return
+        if message["blank"]:
+            self.peer_is_blank(str(node.id))
         if (
-            self._role != FOLLOWER
+            not self.is_voter
+            or self._role != FOLLOWER
             or self._leader is not None
             or not message["granted"]
             or message["term"] != self._term + 1
@@ -119,7 +128,8 @@ class Elections(StockNode):
     def on_pre_vote(self, node: Node, message: Message) -> None:
         """Would we vote for this node? Changes nothing here."""
         granted = (
-            message["term"] > self._term
+            self.is_voter
+            and message["term"] > self._term
             and not self._hears_leader()
             and self._is_up_to_date(message)
         )
@@ -130,6 +140,7 @@ class Elections(StockNode):
                 "term": message["term"],
                 "granted": granted,
                 "current_term": self._term,
+                "blank": self.is_blank,
             },
         )
 
@@ -140,7 +151,8 @@ class Elections(StockNode):
         if message["term"] > self._term:
             self.step_down(message["term"])
         granted = (
-            message["term"] == self._term
+            self.is_voter
+            and message["term"] == self._term
             and self._role != LEADER
             and self._voted_for in (None, node.id)
             and self._is_up_to_date(message)
@@ -154,7 +166,8 @@ class Elections(StockNode):
 
     def on_timeout_now(self, node: Node, message: Message) -> None:
         """The leader hands over: campaign at once, without PreVote."""
-        if message["term"] == self._term and node == self._leader and self._role == FOLLOWER:
+        is_asked = message["term"] == self._term and node == self._leader
+        if is_asked and self._role == FOLLOWER and self.is_voter:
             self._transfer_in_progress = True
             self._election_deadline_s = 0.0
 

@@ -20,9 +20,10 @@ from typing import Any
 from goblin_raft.config import Config
 from goblin_raft.consensus.disk import DiskThread
 from goblin_raft.consensus.errors import StartRefused
-from goblin_raft.consensus.log import Batch, Log
+from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.replica import Replica, Sent
 from goblin_raft.consensus.snapshot_writer import SnapshotWriter
+from goblin_raft.consensus.storage import Batch
 from goblin_raft.consensus.transport import Network
 from goblin_raft.node_view import NodeStatus, PeerStatus, SnapshotStatus
 from goblin_raft.reply import Failure, Reply
@@ -124,6 +125,7 @@ class RaftEngine:
             last_log_index=self._log[-1][1],
             log_bytes=self._log.bytes,
             log_first_index=self._log[0][1],
+            state="up" if node.is_voter else "new" if node.is_blank else "learner",
             disk_bytes=self._log.disk_bytes(),
             snapshot=self._snapshot_status(),
             clock_ms=self._replica.clock_ms(),
@@ -134,6 +136,8 @@ class RaftEngine:
                     resp_address=self._network.resp_addresses.get(peer_id, ""),
                     connected=node.is_connected(peer_id),
                     match_index=node.match_index(peer_id),
+                    is_voter=node.peer_is_voter(peer_id),
+                    losses=node.losses(peer_id),
                 )
                 for peer_id, address in sorted(self._config.peer_addresses.items())
             ),

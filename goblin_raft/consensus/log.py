@@ -1,24 +1,14 @@
-"""The Raft log, term and vote of one node: a list in memory to read, one SQLite file for keeps.
+"""The Raft log, term and vote of one node: a list in memory to read, a `Storage` for keeps.
 
 Speaks pysyncobj's journal interface (the camelCase names). Changes are made in memory and taken
 as one `Batch`, which `write` puts on disk in one transaction; nothing is durable before `written`.
-Knows nothing of what entries mean, and nothing of who may append.
-
-Invariants:
-
-* What was reported as written survives `kill -9` and loss of power (`synchronous=FULL`).
-* Entries, term and vote of one turn become durable together or not at all.
-* The snapshot's record, the entries that it replaces and what follows them change together: there
-  is always an entry of the snapshot's index and term, and none is missing after it.
-* A damaged file is never served: each row carries the CRC-32 of its entry, rows have no gaps.
+Knows nothing of what entries mean, and nothing of who may append; the invariants of what lies on
+disk are in storage.py.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,46 +21,13 @@ from goblin_raft.consensus.directory import (
     lock,
 )
 from goblin_raft.consensus.errors import StartRefused
-from goblin_raft.consensus.snapshots import (
-    Snapshot,
-    SnapshotDamaged,
-    SnapshotFiles,
-    read_snapshot,
-)
+from goblin_raft.consensus.snapshots import Snapshot, SnapshotDamaged, read_snapshot
 from goblin_raft.consensus.stock import NO_OP, LogEntry
-
-_SCHEMA = (
-    "CREATE TABLE entries (idx INTEGER PRIMARY KEY, term INTEGER NOT NULL, crc INTEGER NOT NULL,"
-    " command BLOB NOT NULL, clock_ms INTEGER NOT NULL, wall_ms INTEGER NOT NULL)",
-    "CREATE TABLE vote (only_row INTEGER PRIMARY KEY CHECK (only_row = 1),"
-    " term INTEGER NOT NULL, voted_for TEXT)",
-    "INSERT INTO vote VALUES (1, 0, NULL)",
-    "CREATE TABLE snapshot (only_row INTEGER PRIMARY KEY CHECK (only_row = 1),"
-    " idx INTEGER NOT NULL, term INTEGER NOT NULL, size INTEGER NOT NULL, crc INTEGER NOT NULL)",
-)
-_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
-_Row = tuple[int, int, int, bytes, int, int]
-
-# Pages of 4 KiB that the write-ahead file may hold before SQLite copies them into the database and
-# begins it anew: writing over it syncs a third faster than growing it, and the copy stays short.
-WAL_PAGES_MAX = 1000
+from goblin_raft.consensus.storage import Batch, Row, Storage, row_of
 
 # Compaction drops so much at a time, beside what a turn writes anyway: no turn takes long for it.
 DROP_ENTRIES = 500
 DROP_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """All changes of one turn."""
-
-    delete_from: int | None  # rows of this index and above go first; 0: all
-    rows: list[_Row]
-    vote: tuple[int, str | None] | None
-    last_index: int
-    delete_before: int | None = None  # rows below this index go, a snapshot stands for them
-    parts: list[tuple[Snapshot, int, bytes]] = field(default_factory=list)  # received: at, bytes
-    snapshot: tuple[Path, Snapshot] | None = None  # a finished draft, and its record
 
 
 class Log:
@@ -84,18 +41,18 @@ class Log:
             is_new = check_identity(directory, node_id=node_id, cluster_name=cluster_name)
             if is_new:
                 begin_directory(directory, node_id=node_id, cluster_name=cluster_name)
-            self._database = _connect(directory / DATABASE, is_new=is_new)
-            self._entries: list[LogEntry] = []
-            self._bytes = 0
-            self._vote: tuple[int, str | None] = (0, None)
-            self.stored_clock: tuple[int, int] | None = None  # (cluster time, own wall clock), ms
-            self.snapshot: Snapshot | None = None
-            self.snapshot_files = SnapshotFiles(directory)
-            self._load(is_new=is_new)
-            self.snapshot_files.drop_stale(self.snapshot)
+            self._storage = Storage(directory, is_new=is_new)
         except StartRefused:
             self._lock_file.close()
             raise
+        found = self._storage.contents
+        self._entries: list[LogEntry] = found.entries
+        self._bytes = sum(len(entry[0]) for entry in found.entries)
+        self._vote = found.vote
+        self.stored_clock = found.stored_clock
+        self.snapshot = found.snapshot
+        self.snapshot_files = self._storage.snapshot_files
+        self.snapshot_files.drop_stale(self.snapshot)
         self.durable_index = self._entries[-1][1] if self._entries else 0
         self._first_changed: int | None = None
         self._vote_changed = False
@@ -109,43 +66,6 @@ class Log:
             self.write(batch)
             self.written(batch)
             finish_directory(directory)
-
-    def _load(self, *, is_new: bool) -> None:
-        path = str(self._path)
-        try:
-            record = self._database.execute("SELECT idx, term, size, crc FROM snapshot").fetchone()
-            self.snapshot = None if record is None else Snapshot(*record)
-            term, voted_for = self._database.execute("SELECT term, voted_for FROM vote").fetchone()
-            self._vote = (term, voted_for)
-            self._load_entries(path)
-        except (sqlite3.Error, TypeError, ValueError) as error:
-            raise StartRefused(damaged(path, str(error))) from error
-        if not self._entries:
-            if not is_new:
-                raise StartRefused(damaged(path, "it has no entries"))
-            return
-        first, last = self._entries[0][1], self._entries[-1][1]
-        if self.snapshot is None:
-            if first != 1:
-                raise StartRefused(damaged(path, f"entries before {first} are missing"))
-        elif not first <= self.snapshot.last_index <= last:
-            raise StartRefused(damaged(path, "its entries do not meet its snapshot"))
-        elif self._entries[self.snapshot.last_index - first][2] != self.snapshot.last_term:
-            raise StartRefused(damaged(path, "its entries are not those of its snapshot"))
-
-    def _load_entries(self, path: str) -> None:
-        previous_index = previous_term = 0
-        rows = self._database.execute("SELECT * FROM entries ORDER BY idx")
-        for index, term, crc, command, clock_ms, wall_ms in rows:
-            if (previous_index and index != previous_index + 1) or term < previous_term:
-                raise StartRefused(damaged(path, f"entry {index} is out of sequence"))
-            if not isinstance(command, bytes) or zlib.crc32(command) != crc:
-                raise StartRefused(damaged(path, f"entry {index} does not match its CRC"))
-            previous_index, previous_term = index, term
-            self._entries.append((command, index, term))
-            self._bytes += len(command)
-            if clock_ms:
-                self.stored_clock = (clock_ms, wall_ms)
 
     def snapshot_blocks(self) -> Iterator[bytes]:
         """The state that the snapshot holds, verified; StartRefused when it is not whole."""
@@ -178,16 +98,26 @@ class Log:
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
         """Term and vote, in memory until the turn's batch is written."""
-        self._vote = (term, votedForNodeId)
+        self._vote = self._vote._replace(term=term, voted_for=votedForNodeId)
         self._vote_changed = True
 
     def getCurrentTerm(self) -> int:
         """The last term seen."""
-        return self._vote[0]
+        return self._vote.term
 
     def getVotedForNodeId(self) -> str | None:
         """Whom this node voted for in that term."""
-        return self._vote[1]
+        return self._vote.voted_for
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node may vote, and counts; see membership.py."""
+        return self._vote.is_voter
+
+    def become_voter(self) -> None:
+        """From the next batch on for good."""
+        self._vote = self._vote._replace(is_voter=True)
+        self._vote_changed = True
 
     def getRaftCommitIndex(self) -> int:
         """Not stored (D9): the first index, which is always committed."""
@@ -287,22 +217,19 @@ class Log:
             and not (self._vote_changed or self._parts or self._publish)
         ):
             return None
-        rows: list[_Row] = []
+        rows: list[Row] = []
         delete_from = None
         if self._first_changed is not None:
             if self._first_changed <= self.durable_index:
                 delete_from = self._first_changed
                 self.durable_index = max(0, self._first_changed - 1)
             position = max(0, self._first_changed - self._entries[0][1])
-            rows = [
-                (index, term, zlib.crc32(command), command, clock_ms, wall_ms)
-                for command, index, term in self._entries[position:]
-            ]
+            rows = [row_of(entry, clock_ms, wall_ms) for entry in self._entries[position:]]
         batch = Batch(
             delete_from,
             rows,
             self._vote if self._vote_changed else None,
-            self._entries[-1][1],
+            self._entries[-1][1:],
             delete_before,
             self._parts,
             self._publish,
@@ -314,78 +241,17 @@ class Log:
         return batch
 
     def write(self, batch: Batch) -> None:
-        """Put a batch on disk; returns when it is durable. For the disk thread.
-
-        Raises sqlite3.Error or OSError when the disk is full or fails; nothing of the transaction
-        is then on disk, and the files that it speaks of do not count.
-        """
-        if batch.snapshot is None and not batch.parts and batch.delete_before is None:
-            self._write_rows(batch)
-            return
-        files = self.snapshot_files
-        for snapshot, offset, data in batch.parts:
-            files.write_part(snapshot, offset, data)
-        if batch.snapshot is not None:
-            files.publish(*batch.snapshot)
-        if batch.snapshot or batch.rows or batch.vote or batch.delete_before is not None:
-            self._transaction(batch)
-        if batch.snapshot is not None:
-            files.keep_only(batch.snapshot[1])
-
-    def _write_rows(self, batch: Batch) -> None:
-        if batch.delete_from is None and batch.vote is None and len(batch.rows) == 1:
-            self._database.execute(_INSERT, batch.rows[0])  # a statement alone is a transaction
-        else:
-            self._transaction(batch)
-
-    def _transaction(self, batch: Batch) -> None:
-        execute = self._database.execute
-        execute("BEGIN IMMEDIATE")
-        try:
-            if batch.delete_from == 0:
-                execute("DELETE FROM entries")  # without a condition SQLite is quick about it
-            elif batch.delete_from is not None:
-                execute("DELETE FROM entries WHERE idx >= ?", (batch.delete_from,))
-            if batch.delete_before is not None:
-                execute("DELETE FROM entries WHERE idx < ?", (batch.delete_before,))
-            if batch.rows:
-                self._database.executemany(_INSERT, batch.rows)
-            if batch.vote is not None:
-                execute("UPDATE vote SET term = ?, voted_for = ?", batch.vote)
-            if batch.snapshot is not None:
-                execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?, ?)", batch.snapshot[1])
-            execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                execute("ROLLBACK")
-            raise
+        """Put a batch on disk; returns when it is durable. For the disk thread. Raises as
+        Storage.write does."""
+        self._storage.write(batch)
 
     def written(self, batch: Batch) -> None:
         """Back on the event loop: the batch is durable."""
-        self.durable_index = batch.last_index
+        self.durable_index = batch.last_entry[0]
         if batch.snapshot is not None:
             self.snapshot = batch.snapshot[1]
 
     def close(self) -> None:
-        """Close the file and let go of the directory."""
-        self._database.close()
+        """Close the files and let go of the directory."""
+        self._storage.close()
         self._lock_file.close()
-
-
-def _connect(path: Path, *, is_new: bool) -> sqlite3.Connection:
-    if not is_new and path.stat().st_size == 0:  # SQLite would take it for a new one
-        raise StartRefused(damaged(str(path), "it is empty"))
-    try:
-        # The disk thread writes, the loop only closes: never both at once.
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=FULL")
-        database.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES_MAX}")
-        if is_new:
-            database.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                database.execute(statement)
-            database.execute("COMMIT")
-        return database
-    except sqlite3.Error as error:
-        raise StartRefused(damaged(str(path), str(error))) from error

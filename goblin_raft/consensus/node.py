@@ -90,6 +90,7 @@ class RaftNode(Replication, Elections):
         self.leader_heard_s = float("-inf")
         self.pre_votes = set()
         self.pre_vote_won = False
+        self.blank_peers = set()
         self.transfer_term = 0
         self.voters = (0, set())
         self.published_commit_index = 0
@@ -107,6 +108,8 @@ class RaftNode(Replication, Elections):
         # Raft does not need a stored commit index, and one beyond the log would let a new leader
         # acknowledge alone (D9). What was committed is learnt from the first leader of a term.
         self._commit_index = self._last_applied = max(log[0][1], log.newest_snapshot_index)
+        if not peers and not self.is_voter:
+            self.become_voter("alone")
         self._peer_by_id = {str(peer.id): peer for peer in peers}
         self._handlers: dict[str, Callable[[Node, Message], None]] = {
             "append_entries": self.on_append_entries,
@@ -140,9 +143,13 @@ class RaftNode(Replication, Elections):
         """Messages to this peer can be sent from now on; what was under way before is lost."""
         peer = self._peer_by_id[peer_id]
         self._connected.add(peer)
-        self.progress[peer].probe()
+        progress = self.progress[peer]
+        progress.probe()
+        progress.is_voter = False  # its directory may be another one now
+        if not self.is_voter and self._leader is None:
+            self._election_deadline_s = 0.0  # ask at once who there is
         if self._role == LEADER:
-            self._next_index[peer] = (self._match_index[peer] or self._log[-1][1]) + 1
+            self._next_index[peer] = (progress.match_index or self._log[-1][1]) + 1
             self.send_append_entries(heartbeat=True)
 
     def link_down(self, peer_id: str) -> None:
@@ -183,7 +190,18 @@ class RaftNode(Replication, Elections):
 
     def match_index(self, peer_id: str) -> int | None:
         """On the leader: how far this follower's log is known to be ours; else None."""
-        return self._match_index.get(self._peer_by_id[peer_id]) if self.is_leader else None
+        return self._progress_of(peer_id).match_index if self.is_leader else None
+
+    def peer_is_voter(self, peer_id: str) -> bool | None:
+        """On the leader: whether it counts; else None."""
+        return self._progress_of(peer_id).is_voter if self.is_leader else None
+
+    def losses(self, peer_id: str) -> int:
+        """How often this node, leading, saw it lose what it had acknowledged."""
+        return self._progress_of(peer_id).losses
+
+    def _progress_of(self, peer_id: str) -> Progress:
+        return self.progress[self._peer_by_id[peer_id]]
 
     def is_connected(self, peer_id: str) -> bool:
         """Whether messages to this peer can be sent."""
@@ -228,7 +246,7 @@ class RaftNode(Replication, Elections):
 
     def _SyncObj__onBecomeLeader(self) -> None:
         for progress in self.progress.values():
-            progress.probe()
+            progress.begin(monotonic_s())
             # An election was won a moment ago by the very nodes that must answer next, most of
             # them with our log: start optimistically, a refusal costs one round trip.
             progress.probing = False

@@ -23,11 +23,12 @@ from typing import Any
 from goblin_raft.clock import ClusterClock
 from goblin_raft.config import Config
 from goblin_raft.consensus.barrier import ReadBarrier, Ready
-from goblin_raft.consensus.log import Batch, Log
+from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.node import RaftNode
 from goblin_raft.consensus.proposals import Proposals, Settle
 from goblin_raft.consensus.snapshot_policy import SnapshotPolicy
 from goblin_raft.consensus.stock import REGULAR, Message, monotonic_s
+from goblin_raft.consensus.storage import Batch
 from goblin_raft.entry import encode_entry, entry_stamp_ms
 from goblin_raft.machine_state import StateLoader
 from goblin_raft.state_machine import StateMachine
@@ -153,6 +154,7 @@ class Replica:
             self.hand_over_until_s = min(self.hand_over_until_s, now_s + HAND_OVER_S / 2)
         self.node.doTick(0.0)
         self._meet_leader(now_s)
+        self._ask_to_vote(now_s)
         # A node that has far to catch up would not see its proposal's outcome in time: until it
         # has, commands wait, and can be refused with certainty.
         if not (self.node.is_leader or self.node.leader_id is None or self.node.has_backlog):
@@ -233,10 +235,12 @@ class Replica:
                     self.barrier.on_read_index(message["request"], message["index"])
 
     def _answer_probe(self, peer_id: str, message: Message) -> None:
-        if message["term"] == self.node.term and peer_id == self.node.leader_id:
+        # A learner's word says nothing about what it promised before it was wiped.
+        node = self.node
+        if node.is_voter and message["term"] == node.term and peer_id == node.leader_id:
             self._send(
                 peer_id,
-                {"type": "read_probe_answer", "term": self.node.term, "round": message["round"]},
+                {"type": "read_probe_answer", "term": node.term, "round": message["round"]},
             )
 
     def _take_forwarded(self, proposals: list[bytes]) -> None:
@@ -258,6 +262,12 @@ class Replica:
         if leader is not None:
             # What this very turn has put into the new leader's log is not sent twice.
             self._send_on(self.proposals.sent_before(now_s, now_s))
+
+    def _ask_to_vote(self, now_s: float) -> None:
+        """A learner proposes something, to see it come back; see membership.py."""
+        idle = not (self.proposals.waiting or self.proposals.pending)
+        if idle and not self.node.is_voter and self.node.leader_id is not None:
+            self.proposals.submit([], 0, lambda _: None, now_s)
 
     def _forward(self, now_s: float) -> None:
         fresh = []
@@ -308,6 +318,8 @@ class Replica:
                 and outcome.boot == self.proposals.boot
             ):
                 self.proposals.applied(outcome.sequence, outcome.replies)
+                if not self.node.is_voter:
+                    self.node.become_voter("filled_up")
 
     def state_loader(self) -> StateLoader:
         """Where the blocks of a received snapshot go."""

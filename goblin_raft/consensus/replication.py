@@ -9,11 +9,14 @@ Invariants, each with the defect of stock pysyncobj 0.3.17 that broke it (docs/c
   never one that it knows to be committed.
 * A follower acknowledges what this message proved to be the same as the leader's log, and nothing
   beyond it (D2, D7); the leader never takes an acknowledgement of another term (D6).
+* What a learner (membership.py) stores counts for no majority: pysyncobj's matchIndex, which the
+  commit rule reads, and the times of answers, which check-quorum reads, are those of voters.
 * The commit index covers only entries that were proved so (D1, D9).
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
 from pysyncobj.node import Node
@@ -21,6 +24,8 @@ from pysyncobj.node import Node
 from goblin_raft.consensus.errors import Fatal
 from goblin_raft.consensus.snapshot_transfer import Sending, SnapshotTransfer
 from goblin_raft.consensus.stock import FOLLOWER, LEADER, LogEntry, Message, monotonic_s
+
+logger = logging.getLogger(__name__)
 
 # How much may be under way to one follower. Enough to keep a link busy while the follower syncs,
 # little enough that a stopped follower does not fill the leader's memory.
@@ -35,13 +40,32 @@ class Progress:
     same reason; after a success messages follow each other without waiting.
     """
 
-    __slots__ = ("in_flight", "in_flight_bytes", "probing", "sending")
+    __slots__ = (
+        "answered_s",
+        "in_flight",
+        "in_flight_bytes",
+        "is_voter",
+        "losses",
+        "match_index",
+        "probing",
+        "sending",
+    )
 
     def __init__(self) -> None:
+        self.is_voter = False  # until it says so
+        self.match_index = 0  # its log is ours up to here
+        self.answered_s = float("-inf")
+        self.losses = 0  # how often it came back with less than it had acknowledged
         self.probing = True
         self.sending: Sending | None = None  # the snapshot under way to it
         self.in_flight: deque[tuple[int, int]] = deque()  # (last index, bytes) of each message
         self.in_flight_bytes = 0
+
+    def begin(self, now_s: float) -> None:
+        """This node became leader: nothing is known, but it was there a moment ago."""
+        self.match_index = 0
+        self.answered_s = now_s
+        self.probe()
 
     def probe(self) -> None:
         """Start again, one message at a time."""
@@ -147,7 +171,14 @@ class Replication(SnapshotTransfer):
         """Answer an append_entries; `hint` is the next index that we want (0: none)."""
         self._SyncObj__transport.send(
             node,
-            {"type": "append_answer", "term": self._term, "success": success, "next_index": hint},
+            {
+                "type": "append_answer",
+                "term": self._term,
+                "success": success,
+                "next_index": hint,
+                "last_index": self._log[-1][1],
+                "voter": self.is_voter,
+            },
         )
 
     # ---- the leader ------------------------------------------------------------------------
@@ -159,15 +190,18 @@ class Replication(SnapshotTransfer):
             return
         if self._role != LEADER or message["term"] != self._term:
             return
-        self._last_response_s[node] = monotonic_s()
         progress = self.progress[node]
+        progress.is_voter = message["voter"]
+        self.answered(node)
+        if message["last_index"] < progress.match_index:
+            self._lost_entries(node, message["last_index"])
         hint = message["next_index"]
         last = self._log[-1][1]
         if message["success"]:
             if hint - 1 > last:
                 msg = f"{node.id} acknowledged entry {hint - 1}, our last is {last}"
                 raise Fatal(msg)
-            self._match_index[node] = max(self._match_index[node], hint - 1)
+            self.matches(node, max(progress.match_index, hint - 1))
             # Never back: what follows is already under way (D2).
             self._next_index[node] = max(self._next_index[node], hint)
             progress.acknowledged(hint - 1)
@@ -175,7 +209,7 @@ class Replication(SnapshotTransfer):
         elif hint:
             # A conflict is answered with what is surely the same, which may be less than was
             # acknowledged; counting less is always safe, the commit index never goes back.
-            self._match_index[node] = min(self._match_index[node], hint - 1)
+            self.matches(node, min(progress.match_index, hint - 1))
             hint = min(hint, last + 1)
             # Several messages under way are refused for one reason: obey the first refusal. While a
             # snapshot is under way every heartbeat is refused, until it has arrived.
@@ -185,6 +219,29 @@ class Replication(SnapshotTransfer):
                 progress.probe()
                 self._next_index[node] = hint
                 self._send_to(node, {}, heartbeat=True, probe=True)
+
+    def answered(self, node: Node) -> None:
+        """It is there; a voter is so also for check-quorum."""
+        self.progress[node].answered_s = monotonic_s()
+        if self.progress[node].is_voter:
+            self._last_response_s[node] = monotonic_s()
+
+    def matches(self, node: Node, index: int) -> None:
+        """Its log is known to be ours up to `index`; a voter's counts for the commit index."""
+        self.progress[node].match_index = index
+        self._match_index[node] = index if self.progress[node].is_voter else 0
+
+    def _lost_entries(self, node: Node, last_index: int) -> None:
+        """In our own term it had acknowledged more than it now has: its disk broke its promise, or
+        somebody wiped it or put back an old copy."""
+        progress = self.progress[node]
+        progress.losses += 1
+        logger.error(
+            "follower.lost_entries node=%s acknowledged=%d has=%d: it lost what it had on disk; see"
+            " docs/operations.md",
+            node.id, progress.match_index, last_index,
+        )  # fmt: skip
+        self.matches(node, last_index)
 
     def step_down(self, term: int) -> None:
         """Somebody is in a later term: follow, with no leader known yet."""

@@ -102,6 +102,14 @@ class SnapshotTransfer(StockNode):
         """Somebody is in a later term."""
         raise NotImplementedError
 
+    def answered(self, node: Node) -> None:
+        """It is there."""
+        raise NotImplementedError
+
+    def matches(self, node: Node, index: int) -> None:
+        """Its log is known to be ours up to `index`."""
+        raise NotImplementedError
+
     def _follow(self, leader: Node, term: int) -> None:
         raise NotImplementedError
 
@@ -147,7 +155,7 @@ class SnapshotTransfer(StockNode):
             return
         if self._role != LEADER or message["term"] != self._term:
             return
-        self._last_response_s[node] = monotonic_s()
+        self.answered(node)
         progress = self.progress[node]
         sending: Sending | None = progress.sending
         if sending is None or message["last_index"] != sending.snapshot.last_index:
@@ -155,8 +163,8 @@ class SnapshotTransfer(StockNode):
         if message["done"]:
             logger.info("snapshot.sent to=%s index=%d", node.id, sending.snapshot.last_index)
             # All that a snapshot includes is committed, so it is the same at both.
-            self._match_index[node] = max(self._match_index[node], sending.snapshot.last_index)
-            self._next_index[node] = max(self._next_index[node], self._match_index[node] + 1)
+            self.matches(node, max(progress.match_index, sending.snapshot.last_index))
+            self._next_index[node] = max(self._next_index[node], progress.match_index + 1)
             progress.probe()
             progress.probing = False
             self._send_to(node, {}, heartbeat=True, probe=True)
@@ -186,11 +194,12 @@ class SnapshotTransfer(StockNode):
         since_s = monotonic_s() - PATIENCE_S
         needed = []
         for peer in self._connected & self._peers:
-            sending: Sending | None = self.progress[peer].sending
+            progress = self.progress[peer]
+            sending: Sending | None = progress.sending
             if sending is not None and sending.answered_s > since_s:
                 needed.append(sending.snapshot.last_index)
-            elif sending is None and self._last_response_s[peer] > since_s:
-                needed.append(self._match_index[peer])
+            elif sending is None and progress.answered_s > since_s:
+                needed.append(progress.match_index)
         return min(needed, default=None)
 
     # ---- the follower ----------------------------------------------------------------------
