@@ -50,7 +50,6 @@ class World:
         self.skew_ms = {node: self.random.uniform(-3e6, 3e6) for node in NODES}
         self.rate = {node: 1 + self.random.uniform(-2e-4, 2e-4) for node in NODES}
         self.boots = 0
-        self.wiped: str | None = None
         self.disk_s = self.random.choice((0.002, 0.02))
         self.outcomes: dict[bytes, list] = defaultdict(list)
         self.reads: list[str] = []
@@ -100,23 +99,11 @@ class World:
         dead.log.close()
 
     def wipe(self, node: str) -> None:
-        """Its disk is replaced. One at a time, as for any loss: the next only when this one has
-        been filled up."""
+        """Its disk is replaced."""
         if node in self.nodes:
             self.crash(node)
         shutil.rmtree(self.directory / node)
-        self.wiped = node
         self.start(node)
-
-    def may_wipe(self) -> bool:
-        """Whether all members have what was committed with their help."""
-        return self.founded() and (
-            self.wiped is None
-            or (self.wiped in self.nodes and self.nodes[self.wiped].replica.node.is_voter)
-        )
-
-    def founded(self) -> bool:
-        return self.acknowledged > 0
 
     def connect(self, one: str, other: str) -> None:
         for a, b in ((one, other), (other, one)):
