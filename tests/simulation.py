@@ -7,6 +7,7 @@ written yet; a cut link loses what was under way. Random schedules are tests/sim
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 from collections import defaultdict, deque
 from pathlib import Path

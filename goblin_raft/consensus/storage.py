@@ -256,7 +256,7 @@ class Storage:
         mark = self._mark_after(batch)
         assert self._mark_file is not None
         if batch.delete_from is not None:
-            self._mark_file.move(mark._replace(last_index=0, last_term=0), sync=True)
+            self._mark_file.move(self._mark._replace(last_index=0, last_term=0), sync=True)
         if batch.snapshot is None and not batch.parts and batch.delete_before is None:
             self._write_rows(batch)
         else:

@@ -13,10 +13,11 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from goblin_raft.consensus import log as log_module
-from goblin_raft.consensus.log import Batch, Log
+from goblin_raft.consensus import storage
+from goblin_raft.consensus.log import Log
+from goblin_raft.consensus.storage import Batch
 
-REAL_CONNECT = log_module._connect
+REAL_CONNECT = storage._connect
 
 
 class _Interrupted(BaseException):
@@ -27,7 +28,8 @@ class MemoryLog(Log):
     """The log over a database in memory, which stays when the log is closed."""
 
     def close(self) -> None:
-        self._lock_file.close()
+        self._storage._database = None
+        super().close()
 
 
 class Disk:
@@ -45,15 +47,15 @@ class Disk:
         name = {"node_id": self.node_id, "cluster_name": "goblin"}
         if self.real_files:
             return Log(self.directory, **name)
-        log_module._connect = self._connect
+        storage._connect = self._connect
         try:
             return MemoryLog(self.directory, **name)
         finally:
-            log_module._connect = REAL_CONNECT
+            storage._connect = REAL_CONNECT
 
     def _connect(self, path: Path, *, is_new: bool) -> sqlite3.Connection:
         if self.database is None:
-            path.touch()  # only its name is looked at
+            path.write_text("in memory")  # only its name and size are looked at
             self.database = REAL_CONNECT(":memory:", is_new=True)
         return self.database
 
@@ -82,7 +84,7 @@ class Disk:
             log.write(batch)
             return "the write under way is on disk"
         if fate < 0.6 and (batch.parts or batch.snapshot):
-            log._transaction = _interrupt  # the files are written, the transaction is not
+            log._storage._transaction = _interrupt  # the files are written, the transaction is not
             try:
                 log.write(batch)
             except _Interrupted:
@@ -95,6 +97,9 @@ class Disk:
     def _tear(self, log: Log, batch: Batch, fate: float) -> str:
         database, wal = self._files()
         old_database, old = database.read_bytes(), wal.read_bytes()
+        # The mark moves up last, so when the write is torn it has not.
+        mark_file, move = log._storage._mark_file, log._storage._mark_file.move
+        mark_file.move = lambda mark, sync=False: move(mark, sync=True) if sync else None
         log.write(batch)
         if database.read_bytes() != old_database:
             return "the write under way is on disk"  # and was copied into the database file too
@@ -107,7 +112,7 @@ class Disk:
     torn: bytes | None = None
 
     def _files(self) -> tuple[Path, Path]:
-        return self.directory / log_module.DATABASE, self.directory / (log_module.DATABASE + "-wal")
+        return self.directory / storage.DATABASE, self.directory / (storage.DATABASE + "-wal")
 
     def _close_as_it_is(self, log: Log) -> None:
         """SQLite tidies up when it closes; a process that is killed does not."""
