@@ -156,3 +156,35 @@ class Proposals:
             self.held_bytes -= pending.size_bytes
             for batch in pending.batches:
                 batch.fail(errors.UNCERTAIN.failure())
+
+
+class ToAppend:
+    """On the leader: proposals, own and forwarded, that wait for the next entry; bounded."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._bytes = 0
+        self._proposals: deque[bytes] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._proposals)
+
+    def add(self, proposals: list[bytes]) -> None:
+        """As many as there is room for; the rest is sent again by its origin."""
+        for data in proposals:
+            if self._bytes + len(data) > self.bytes_max:
+                return
+            self._proposals.append(data)
+            self._bytes += len(data)
+
+    def next(self, bytes_max: int) -> list[bytes]:
+        """The first ones, as many as fit; at least one, if there is one."""
+        chosen: list[bytes] = []
+        size_bytes = 0
+        while self._proposals:
+            size_bytes += len(self._proposals[0])
+            if chosen and size_bytes > bytes_max:
+                break
+            chosen.append(self._proposals.popleft())
+            self._bytes -= len(chosen[-1])
+        return chosen

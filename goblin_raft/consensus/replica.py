@@ -25,7 +25,7 @@ from goblin_raft.config import Config
 from goblin_raft.consensus.barrier import ReadBarrier, Ready
 from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.node import RaftNode
-from goblin_raft.consensus.proposals import Proposals, Settle
+from goblin_raft.consensus.proposals import Proposals, Settle, ToAppend
 from goblin_raft.consensus.snapshot_policy import SnapshotPolicy
 from goblin_raft.consensus.stock import REGULAR, Message, monotonic_s
 from goblin_raft.consensus.storage import Batch
@@ -106,9 +106,7 @@ class Replica:
         )
         self.barrier = ReadBarrier(wait_s=config.leader_wait_ms / 1000, send=self._send)
         self.inbox: deque[tuple[str, Message | bool]] = deque()
-        self.to_append: deque[bytes] = deque()  # on the leader: proposals, own and forwarded
-        self.to_append_bytes = 0
-        self.to_append_bytes_max = config.waiting_bytes_max
+        self.to_append = ToAppend(config.waiting_bytes_max)
         self.last_stamp_ms = 0
         # The greatest index that another node waits for, as far as the leader knows.
         self.others_wait_index = 0
@@ -246,11 +244,7 @@ class Replica:
     def _take_forwarded(self, proposals: list[bytes]) -> None:
         if not self.node.is_leader:
             return  # its origin sends it again, to whoever leads then
-        for data in proposals:
-            if self.to_append_bytes + len(data) > self.to_append_bytes_max:
-                return
-            self.to_append.append(data)
-            self.to_append_bytes += len(data)
+        self.to_append.add(proposals)
 
     def _meet_leader(self, now_s: float) -> None:
         """When leadership or the way to it changed, send everything under way once more."""
@@ -341,18 +335,10 @@ class Replica:
             return None
         now_s = monotonic_s()
         self._send_on(self.proposals.overdue(now_s))
-        chosen: list[bytes] = []
-        size_bytes = 0
         if self.to_append:
             self.others_wait_index = self.log[-1][1] + 1
-        while self.to_append and (
-            not chosen or size_bytes + len(self.to_append[0]) <= self.entry_bytes_max
-        ):
-            data = self.to_append.popleft()
-            self.to_append_bytes -= len(data)
-            size_bytes += len(data)
-            chosen.append(data)
-        if size_bytes < self.entry_bytes_max:
+        chosen = self.to_append.next(self.entry_bytes_max)
+        if sum(map(len, chosen)) < self.entry_bytes_max:
             own = self.proposals.next_proposal(now_s)
             if own is not None:
                 chosen.append(own)
@@ -391,8 +377,7 @@ class Replica:
         else:
             self.clock.follow(self.steady_ms())
             self.barrier.lost_leadership()
-            self.to_append.clear()  # their origins send them again
-            self.to_append_bytes = 0
+            self.to_append = ToAppend(self.to_append.bytes_max)  # their origins send them again
             self.hand_over_until_s = float("-inf")
 
     def _last_stamp_in_log(self) -> int:
