@@ -19,15 +19,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from goblin_raft import errors, errors_node
+from goblin_raft import errors, errors_node, errors_talk
 from goblin_raft.commands import TABLE, lookup
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeStatus, NodeView
 from goblin_raft.reply import Failure, Reply
-from goblin_raft.spec import OPEN, Command, Verb
+from goblin_raft.spec import OPEN, WHILE_SUBSCRIBED, Command, Verb
 from goblin_raft.state_machine import StateMachine
-from goblin_raft.transactions import Talk, take_queued
+from goblin_raft.transactions import Queue, Talk
 
 logger = logging.getLogger(__name__)
 
@@ -131,11 +131,31 @@ class Dispatcher:
         """
         refusal = refusal or self.refusal
         if node.session.transaction is not None and requests:
-            queued = self._queue(requests, node, requests_max)
-            if queued:
+            queue = Queue(node, self.limits, self.command_bytes_max)
+            if queued := queue.take(requests, requests_max):
                 done(queued)
                 return
+        if node.session.subscriber.count and node.session.protocol == 2 and requests:
+            reply = self._while_subscribed(requests[0])
+            if reply is not None:
+                requests.popleft()
+                done([reply])
+                return
+            requests_max = 1
         self._run_chunk(requests, node, done, requests_max, refusal)
+
+    def _while_subscribed(self, argv: list[bytes]) -> Reply | None:
+        """The reply to what is different in this state; None for what is as always."""
+        try:
+            command = lookup(argv)
+            args = command.decode(argv, self.limits)
+        except StoreError:
+            return None
+        if command.name == "PING":
+            return [b"pong", args[0] or b""]
+        if command.name in WHILE_SUBSCRIBED:
+            return None
+        return errors_talk.NOT_WHILE_SUBSCRIBED.failure(name=command.full_name)
 
     def _run_chunk(
         self,
@@ -234,22 +254,14 @@ class Dispatcher:
             chunk.finish,
             answer=self._answer,
             refusal=refusal,
+            limits=self.limits,
+            size_bytes=sum(map(len, chunk.first)) + COMMAND_OVERHEAD_BYTES,
             bytes_max=self.command_bytes_max,
         )
-        command.handler(talk, *args)
-
-    def _queue(
-        self, requests: deque[list[bytes]], node: NodeView, requests_max: int
-    ) -> list[Reply]:
-        """What can be queued of the next requests; no replies when the first one cannot."""
-
-        def read(argv: list[bytes]) -> tuple[Command, list[Any]]:
-            command = lookup(argv)
-            return command, command.decode(argv, self.limits)
-
-        return take_queued(
-            requests, node, read, requests_max=requests_max, bytes_max=self.command_bytes_max
-        )
+        try:
+            command.handler(talk, *args)
+        except StoreError as error:
+            chunk.finish([error.reply])
 
     @staticmethod
     def _answer(command: Command, node: NodeView, args: list[Any]) -> Reply:

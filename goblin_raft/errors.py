@@ -261,44 +261,6 @@ INTERNAL_ERROR = row(
     "This is a bug in goblin_raft: please report it with the node's log.",
 )
 
-# ---- transactions -------------------------------------------------------------------------------
-
-NESTED_MULTI = row(
-    Cause.REQUEST,
-    "ERR MULTI calls can not be nested",
-    "Send EXEC or DISCARD before the next MULTI.",
-)
-EXEC_WITHOUT_MULTI = row(Cause.REQUEST, "ERR EXEC without MULTI", "Send MULTI first.")
-DISCARD_WITHOUT_MULTI = row(Cause.REQUEST, "ERR DISCARD without MULTI", "Send MULTI first.")
-WATCH_INSIDE_MULTI = row(
-    Cause.REQUEST, "ERR WATCH inside MULTI is not allowed", "Send WATCH before MULTI."
-)
-NOT_IN_MULTI = row(
-    Cause.REQUEST,
-    "ERR Command not allowed inside a transaction",
-    "Send it before MULTI or after EXEC.",
-)
-TRANSACTION_TOO_LONG = row(
-    Cause.REQUEST,
-    "ERR transaction is longer than {limit} bytes",
-    "Make it smaller: a transaction lies in one log entry, whose size `entry_bytes_max` limits.",
-)
-WATCH_TOO_LONG = row(
-    Cause.REQUEST,
-    "ERR the watched keys are longer than {limit} bytes",
-    "Watch fewer keys: they travel in the transaction's log entry.",
-)
-EXECABORT = row(
-    Cause.REQUEST,
-    "EXECABORT Transaction discarded because of previous errors.",
-    "Nothing of it was executed. The errors were the answers to what should have been queued.",
-)
-EXECABORT_BECAUSE = row(
-    Cause.REQUEST,
-    "EXECABORT Transaction discarded because of: {reason}",
-    "Nothing of it was executed. Send EXEC without arguments.",
-)
-
 # ---- the connection -----------------------------------------------------------------------------
 
 PROTOCOL_ERROR = row(

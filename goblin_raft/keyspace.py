@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from goblin_raft.changes import Changes, History, Watched
 from goblin_raft.key_index import KeyIndex
+from goblin_raft.pubsub import Hub
 from goblin_raft.values import Encoded, Hash, SortedSet, Value, decode_value, encode_value
 
 # Rebuilding the heap costs as much as it has keys; below this size it is not worth a thought.
@@ -137,8 +138,11 @@ class Keyspace(Changes):
                 heapreplace(heap, (deadline_ms, key))  # its deadline was moved: put it off
         return None
 
-    def remove_expired(self, now_ms: int, keys_max: int) -> int:
-        """Remove at most so many keys that are over, the longest over first; how many it was."""
+    def remove_expired(self, now_ms: int, keys_max: int, gone: list[bytes] | None = None) -> int:
+        """Remove at most so many keys that are over, the longest over first; how many it was.
+
+        Their names go into `gone`.
+        """
         heap, deadlines, values = self._heap, self.deadlines, self.values
         removed = 0
         while removed < keys_max and heap and heap[0][0] <= now_ms:
@@ -148,6 +152,8 @@ class Keyspace(Changes):
                 del deadlines[key], values[key]
                 self.index.remove(key)
                 removed += 1
+                if gone is not None:
+                    gone.append(key)
             elif deadline_ms is not None and deadline_ms > entry_ms:
                 heappush(heap, (deadline_ms, key))
         return removed
@@ -188,3 +194,4 @@ class Databases(NamedTuple):
 
     all: list[Keyspace]
     selected: int
+    hub: Hub  # of the node that applies the command

@@ -77,9 +77,23 @@ class Pairs:
     items: list[tuple[Reply, Reply]]
 
 
+@dataclass(frozen=True, slots=True)
+class Push:
+    """What a client gets without having asked for it now; an array where there is no such thing."""
+
+    items: list[Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """More than one answer to one request, as SUBSCRIBE has."""
+
+    replies: list[Reply]
+
+
 Reply: TypeAlias = (
     "None | NullArray | int | bytes | Status | Failure | Map | Set | Verbatim | Double | Pairs"
-    " | list[Reply]"
+    " | Push | Several | list[Reply]"
 )
 
 OK = Status(b"OK")

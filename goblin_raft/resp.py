@@ -21,8 +21,10 @@ from goblin_raft.reply import (
     Map,
     NullArray,
     Pairs,
+    Push,
     Reply,
     Set,
+    Several,
     Status,
     Verbatim,
 )
@@ -329,6 +331,11 @@ def encode(reply: Reply, protocol: int) -> bytes:
         if protocol == 2:
             return encode(reply.text, 2)
         return b"=%d\r\ntxt:%b\r\n" % (len(reply.text) + 4, reply.text)
+    if type(reply) is Push:
+        mark = b"*" if protocol == 2 else b">"
+        return b"%b%d\r\n%b" % (mark, len(reply.items), encode_all(reply.items, protocol))
+    if type(reply) is Several:
+        return encode_all(reply.replies, protocol)
     if type(reply) is NullArray:
         return b"*-1\r\n" if protocol == 2 else b"_\r\n"
     if type(reply) is Double:

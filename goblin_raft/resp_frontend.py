@@ -13,8 +13,10 @@ from goblin_raft import errors
 from goblin_raft.config import Config
 from goblin_raft.dispatch import Dispatcher, Engine
 from goblin_raft.limits import Limits
+from goblin_raft.messages import Messages
 from goblin_raft.node_view import Changeable, ClientStatus, Metrics, NodeView
-from goblin_raft.reply import Failure, Reply
+from goblin_raft.pubsub import Hub, Subscriber
+from goblin_raft.reply import Failure, Push, Reply
 from goblin_raft.resp import (
     BULK_BYTES_MAX,
     NESTED,
@@ -69,6 +71,7 @@ class Connection(asyncio.Protocol):
         self.eof = False
         self.lost = False
         self.advancing = False
+        self.messages = Messages()
         self.node: NodeView
         self.transport: asyncio.Transport
 
@@ -84,7 +87,7 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
         frontend = self.frontend
         frontend.metrics.connections_total += 1
-        session = frontend.session(transport)
+        session = frontend.session(transport, self.deliver)
         self.node = frontend.view(session)
         if len(frontend.connections) >= frontend.changeable.maxclients:
             frontend.metrics.connections_rejected += 1
@@ -130,6 +133,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """What is under way goes on; nobody hears of it."""
         self.lost = True
+        self.node.session.subscriber.leave()
+        self.node.session.watch = None
         self.unwritten.clear()
         self.parser.ready.clear()
         self.frontend.connections.discard(self)
@@ -227,8 +232,24 @@ class Connection(asyncio.Protocol):
             else:
                 unwritten.pop()
 
+    def deliver(self, push: Push) -> None:
+        """A message of a channel. Who does not read them is disconnected, and misses the rest."""
+        if self.lost or self.transport.is_closing():
+            return
+        loop = asyncio.get_running_loop()
+        if not self.messages.waiting:
+            loop.call_soon(self._flush)
+        data = self.frontend.encoded(push, self.node.session.protocol)
+        unsent_bytes = self.output_bytes + self.transport.get_write_buffer_size()
+        if not self.messages.add(data, unsent_bytes, loop.time()):
+            logger.warning("subscriber.too_slow address=%s", self.node.session.address)
+            self.transport.abort()
+
     def _flush(self) -> None:
         """One write for all that was encoded."""
+        if self.messages.waiting and not self.unwritten:  # else a reply may be there in part
+            self.output_bytes += self.messages.size_bytes
+            self.output.append(self.messages.take())
         if self.output and not self.lost:
             self.frontend.metrics.output_bytes += self.output_bytes
             self.output_bytes = 0
@@ -251,10 +272,21 @@ class Frontend:
         self.users = Users(config.users)
         self.connections: set[Connection] = set()
         self.ids = itertools.count(1)
+        self.hub = Hub()
+        engine.machine.hub = self.hub
+        self._encoded: tuple[Push, int, bytes] | None = None
         self._server: asyncio.Server | None = None
         self._sampler: asyncio.TimerHandle | None = None
 
-    def session(self, transport: asyncio.Transport) -> Session:
+    def encoded(self, push: Push, protocol: int) -> bytes:
+        """Encode a message once for all who get it."""
+        last = self._encoded
+        if last is not None and last[0] is push and last[1] == protocol:
+            return last[2]
+        self._encoded = (push, protocol, encode(push, protocol))
+        return self._encoded[2]
+
+    def session(self, transport: asyncio.Transport, deliver: Callable[[Push], None]) -> Session:
         """Of a connection that has just begun."""
         peer = transport.get_extra_info("peername") or ("?", 0)
         local = transport.get_extra_info("sockname") or ("?", 0)
@@ -268,6 +300,7 @@ class Frontend:
             created_s=now_s,
             used_s=now_s,
             user=None if self.users.required else DEFAULT_USER.encode(),
+            subscriber=Subscriber(self.hub, deliver),
         )
 
     def view(self, session: Session) -> NodeView:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goblin_raft.changes import Watch
+from goblin_raft.pubsub import Subscriber, nobody
 
 
 @dataclass(slots=True)
 class Transaction:
     """What was sent since MULTI."""
 
-    queued: list[tuple[Any, list[Any]]] = field(default_factory=list)  # command, decoded arguments
+    queued: list[Any] = field(default_factory=list)  # spec.Call
     size_bytes: int = 0
     # Something was refused when it was to be queued: EXEC will refuse the whole.
     broken: bool = False
@@ -44,3 +45,5 @@ class Session:
     transaction: Transaction | None = None
     # The keys that the next EXEC depends on.
     watch: Watch | None = None
+    # What this connection listens to.
+    subscriber: Subscriber = field(default_factory=nobody)

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from goblin_raft.arguments import Argument, Optional, Part, Repeated, Tail
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
@@ -39,6 +39,8 @@ CATEGORIES = {
     "connection": "@connection",
     "generic": "@keyspace",
     "hash": "@hash",
+    "pubsub": "@pubsub",
+    "scripting": "@scripting",
     "sorted-set": "@sortedset",
     "string": "@string",
     "transactions": "@transaction",
@@ -62,6 +64,11 @@ FLAGS = {
 }
 # What a client may send before it has said who it is.
 OPEN = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
+# What a client of RESP2 may send while it listens to something: whatever else came back could not
+# be told from a message.
+WHILE_SUBSCRIBED = frozenset(
+    {"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +247,20 @@ class Command:
         return Map({b"flags": Set(flags), b"begin_search": Map(begin), b"find_keys": Map(find)})
 
 
+class Call(NamedTuple):
+    """A request that was read: to be run, or queued in a transaction."""
+
+    command: Command
+    args: list[Any]
+    db: int | None = None  # None: the session's
+    # What becomes of the reply, where it is not the command's own.
+    convert: Callable[[Reply], Reply] | None = None
+
+    def answer(self, reply: Reply) -> Reply:
+        """The reply as the client shall get it."""
+        return self.convert(reply) if self.convert else reply
+
+
 class Family:
     """The commands of one file."""
 
@@ -280,9 +301,15 @@ class Family:
         """A command that the node answers by itself: `handler(node, *arguments)`."""
         return self._declare(Verb.NODE, name, parts, False, check, since, in_transactions)
 
-    def session(self, name: str, *parts: Part) -> Callable[[HandlerT], HandlerT]:
-        """A command about the order of commands: `handler(talk, *arguments)`."""
-        return self._declare(Verb.SESSION, name, parts, False, None, FIRST_RELEASE)
+    def session(
+        self, name: str, *parts: Part, in_transactions: bool = False
+    ) -> Callable[[HandlerT], HandlerT]:
+        """A command about the order of commands, or that stands for another one.
+
+        `handler(talk, *arguments)`; what may be queued must call `talk.run` or refuse.
+        """
+        since = FIRST_RELEASE
+        return self._declare(Verb.SESSION, name, parts, False, None, since, in_transactions)
 
     def container(self, name: str, summary: str) -> None:
         """A name that is nothing without its second word; with a HELP that lists these words."""

@@ -15,12 +15,14 @@ from weakref import WeakSet
 
 from goblin_raft import errors
 from goblin_raft.changes import HISTORY_BYTES, History, Watch, Watched
-from goblin_raft.commands import TABLE
+from goblin_raft.commands import TABLE, UNNAMED
 from goblin_raft.entry import Unreadable, decode_entry, decode_proposal
 from goblin_raft.errors import StoreError
 from goblin_raft.keyspace import Databases, Instant, Keyspace
 from goblin_raft.machine_state import StateLoader, encode_state
+from goblin_raft.notifications import EXPIRED, Noting, tell, tell_changes
 from goblin_raft.origins import Origins
+from goblin_raft.pubsub import Hub
 from goblin_raft.reply import Reply
 from goblin_raft.spec import Handler, Verb
 
@@ -36,6 +38,8 @@ FORGET_EVERY_MS = 60_000
 
 # How a transaction lies in the log: [EXECUTE, 0, watched keys, commands].
 EXECUTE = "EXEC"
+# They change keys through others, or none at all.
+UNOBSERVED = frozenset({EXECUTE, "PUBLISH"})
 
 INTERNAL_ERROR = errors.INTERNAL_ERROR.failure()
 
@@ -62,7 +66,7 @@ class _Runner(NamedTuple):
 
 def _runners(*verbs: Verb) -> dict[str, _Runner]:
     found = {}
-    for command in TABLE.values():
+    for command in (*TABLE.values(), *UNNAMED.values()):
         if command.verb in verbs:
             length = 2 + command.width
             added = len(getattr(command.handler, "__defaults__", None) or ())
@@ -84,7 +88,9 @@ class StateMachine:
         self.skipped_proposals = 0
         self.expired_keys = 0
         self.internal_errors = 0
-        self.watches: WeakSet[Watch] = WeakSet()  # of this node's own clients
+        # Of this node's own clients: they depend on the state, and the state does not on them.
+        self.watches: WeakSet[Watch] = WeakSet()
+        self.hub = Hub()
         self._runners = _runners(Verb.WRITE, Verb.READ)
         self._runners[EXECUTE] = _Runner(self._execute, 4, 4, whole=True)
         self._readers = _runners(Verb.READ)
@@ -130,7 +136,7 @@ class StateMachine:
         name, db, *arguments = command
         handler, _, _, whole = self._readers[name]
         try:
-            target = Databases(self.keyspaces, db) if whole else self.keyspaces[db]
+            target = Databases(self.keyspaces, db, self.hub) if whole else self.keyspaces[db]
             return handler(target, at, *arguments)
         except Exception as error:
             return self._failed(name, error)
@@ -170,13 +176,37 @@ class StateMachine:
 
     def _run_all(self, commands: list[list[Any]], at: Instant) -> list[Reply]:
         """All commands of a proposal, in order; one reply each."""
+        if self.hub.wants_changes:
+            return self._run_observed(commands, at)
+        return self._run_plain(commands, at)
+
+    def _run_observed(self, commands: list[list[Any]], at: Instant) -> list[Reply]:
+        """One by one, and tell those who listen what each has changed."""
+        replies: list[Reply] = []
+        for command in commands:
+            notings = [Noting(db, space) for db, space in self._may_change(command)]
+            replies += self._run_plain([command], at)
+            for noting in notings:
+                noting.end()
+                tell_changes(self.hub, command, noting, at.now_ms)
+        return replies
+
+    def _may_change(self, command: list[Any]) -> list[tuple[int, Keyspace]]:
+        """The databases whose keys it may change itself; none if it cannot be read."""
+        match command:
+            case [str(name), int(db), *_] if name in self._runners and name not in UNOBSERVED:
+                everything = list(enumerate(self.keyspaces))
+                return everything if self._runners[name].whole else everything[db : db + 1]
+        return []
+
+    def _run_plain(self, commands: list[list[Any]], at: Instant) -> list[Reply]:
         runners, keyspaces = self._runners, self.keyspaces
         replies: list[Reply] = []
         for command in commands:
             try:
                 name, db, *arguments = command
                 handler, least, length, whole = runners[name]
-                target = Databases(keyspaces, db) if whole else keyspaces[db]
+                target = Databases(keyspaces, db, self.hub) if whole else keyspaces[db]
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise _unreadable(command) from error
             if not least <= len(command) <= length:
@@ -208,11 +238,14 @@ class StateMachine:
         return min((ms for ms in nearest if ms is not None), default=None)
 
     def _remove_expired(self, budget: int) -> None:
-        for keyspace in self.keyspaces:
+        for db, keyspace in enumerate(self.keyspaces):
             if budget and keyspace.deadlines:
-                removed = keyspace.remove_expired(self.now_ms, budget)
+                gone: list[bytes] | None = [] if self.hub.wants_changes else None
+                removed = keyspace.remove_expired(self.now_ms, budget, gone)
                 budget -= removed
                 self.expired_keys += removed
+                for key in gone or ():
+                    tell(self.hub, db, key, EXPIRED)
 
     # ---- snapshots -----------------------------------------------------------------------------
 

@@ -12,14 +12,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from goblin_raft import errors
+from goblin_raft import errors, errors_talk
 from goblin_raft.changes import Watch, Watched
+from goblin_raft.commands import lookup
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeView
 from goblin_raft.reply import NULL_ARRAY, OK, QUEUED, Failure, Reply
 from goblin_raft.session import Transaction
-from goblin_raft.spec import Command, Verb
+from goblin_raft.spec import Call, Command, Verb
 from goblin_raft.state_machine import EXECUTE, StateMachine
 
 # What a command, or a watched key, costs in an entry and in memory beside its bytes.
@@ -46,52 +47,59 @@ class Engine(Protocol):
         """See dispatch.Engine."""
 
 
-def take_queued(
-    requests: deque[list[bytes]],
-    node: NodeView,
-    read: Callable[[list[bytes]], tuple[Command, list[Any]]],
-    *,
-    requests_max: int,
-    bytes_max: int,
-) -> list[Reply]:
-    """Queue the requests up to the next one that must not be, and answer each."""
-    transaction = node.session.transaction
-    assert transaction is not None
-    replies: list[Reply] = []
-    while requests and len(replies) < requests_max:
-        argv = requests[0]
-        if argv[0].upper() in AT_ONCE:
-            break
-        try:
-            command, args = read(argv)
-            if command.verb is Verb.SESSION:
+class Queue:
+    """Takes the requests between MULTI and EXEC."""
+
+    def __init__(self, node: NodeView, limits: Limits, bytes_max: int) -> None:
+        transaction = node.session.transaction
+        assert transaction is not None
+        self.session = node.session
+        self.transaction = transaction
+        self.limits = limits
+        self.bytes_max = bytes_max
+
+    def take(self, requests: deque[list[bytes]], requests_max: int) -> list[Reply]:
+        """Queue the requests up to the next one that must not be, and answer each."""
+        replies: list[Reply] = []
+        while requests and len(replies) < requests_max:
+            argv = requests[0]
+            if argv[0].upper() in AT_ONCE:
                 break
-            _queue(transaction, command, args, sum(map(len, argv)), bytes_max)
-            replies.append(QUEUED)
-        except StoreError as error:
-            transaction.broken = True
-            transaction.queued.clear()
-            replies.append(error.reply)
-            if argv[0].upper() == b"EXEC":  # not as it should be written: that ends it as well
-                node.session.transaction = node.session.watch = None
-                reason = error.reply.text.partition(" ")[2]
-                replies[-1] = errors.EXECABORT_BECAUSE.failure(reason=reason)
-        requests.popleft()
-        if node.session.transaction is None:
-            break
-    return replies
+            try:
+                command = lookup(argv)
+                args = command.decode(argv, self.limits)
+                if command.verb is Verb.SESSION and not command.in_transactions:
+                    break
+                self._add(argv, command, args)
+                replies.append(QUEUED)
+            except StoreError as error:
+                self.transaction.broken = True
+                self.transaction.queued.clear()
+                replies.append(error.reply)
+                if argv[0].upper() == b"EXEC":  # not as it should be written: that ends it as well
+                    self.session.transaction = self.session.watch = None
+                    reason = error.reply.text.partition(" ")[2]
+                    replies[-1] = errors_talk.EXECABORT_BECAUSE.failure(reason=reason)
+            requests.popleft()
+            if self.session.transaction is None:
+                break
+        return replies
 
+    def _add(self, argv: list[bytes], command: Command, args: list[Any]) -> None:
+        if not command.in_transactions:
+            raise errors_talk.NOT_IN_MULTI.refusal()
+        self.transaction.size_bytes += sum(map(len, argv)) + OVERHEAD_BYTES
+        if self.transaction.size_bytes > self.bytes_max:
+            raise errors_talk.TRANSACTION_TOO_LONG.refusal(limit=self.bytes_max)
+        if command.verb is Verb.SESSION:
+            command.handler(self, *args)
+        else:
+            self.run(Call(command, args))
 
-def _queue(
-    transaction: Transaction, command: Command, args: list[Any], request_bytes: int, bytes_max: int
-) -> None:
-    if not command.in_transactions:
-        raise errors.NOT_IN_MULTI.refusal()
-    transaction.size_bytes += request_bytes + OVERHEAD_BYTES
-    if transaction.size_bytes > bytes_max:
-        raise errors.TRANSACTION_TOO_LONG.refusal(limit=bytes_max)
-    if not transaction.broken:  # what is queued after an error is never executed
-        transaction.queued.append((command, args))
+    def run(self, call: Call) -> None:
+        """What is queued after an error is never executed."""
+        if not self.transaction.broken:
+            self.transaction.queued.append(call)
 
 
 class Talk:
@@ -105,8 +113,11 @@ class Talk:
         *,
         answer: Answer,
         refusal: Failure | None,
+        limits: Limits,
+        size_bytes: int,
         bytes_max: int,
     ) -> None:
+        self.limits = limits
         self.engine = engine
         self.node = node
         self.session = node.session
@@ -114,11 +125,12 @@ class Talk:
         self.answer = answer
         self.refusal = refusal
         self.bytes_max = bytes_max
+        self.size_bytes = size_bytes
 
     def begin(self) -> None:
         """MULTI."""
         if self.session.transaction is not None:
-            self.done([errors.NESTED_MULTI.failure()])
+            self.done([errors_talk.NESTED_MULTI.failure()])
             return
         self.session.transaction = Transaction()
         self.done([OK])
@@ -126,7 +138,7 @@ class Talk:
     def discard(self) -> None:
         """DISCARD."""
         if self.session.transaction is None:
-            self.done([errors.DISCARD_WITHOUT_MULTI.failure()])
+            self.done([errors_talk.DISCARD_WITHOUT_MULTI.failure()])
             return
         self.session.transaction = self.session.watch = None
         self.done([OK])
@@ -135,11 +147,11 @@ class Talk:
         """WATCH: behind a barrier, so that what was acknowledged before is no change after it."""
         session = self.session
         if session.transaction is not None:
-            self.done([errors.WATCH_INSIDE_MULTI.failure()])
+            self.done([errors_talk.WATCH_INSIDE_MULTI.failure()])
             return
         held_bytes = session.watch.size_bytes if session.watch else 0
         if held_bytes + sum(len(key) + OVERHEAD_BYTES for key in keys) > self.bytes_max // 2:
-            self.done([errors.WATCH_TOO_LONG.failure(limit=self.bytes_max // 2)])
+            self.done([errors_talk.WATCH_TOO_LONG.failure(limit=self.bytes_max // 2)])
             return
 
         def ready(failure: Failure | None) -> None:
@@ -154,11 +166,11 @@ class Talk:
         """EXEC."""
         transaction, watch = self.session.transaction, self.session.watch
         if transaction is None:
-            self.done([errors.EXEC_WITHOUT_MULTI.failure()])
+            self.done([errors_talk.EXEC_WITHOUT_MULTI.failure()])
             return
         self.session.transaction = self.session.watch = None
         if transaction.broken:
-            self.done([errors.EXECABORT.failure()])
+            self.done([errors_talk.EXECABORT.failure()])
             return
         commands = _data_commands(transaction, self.session.db)
         if watch is not None and self.engine.machine.has_changed(watch):
@@ -167,7 +179,7 @@ class Talk:
             self._finish(transaction, [])
         elif self.refusal is not None:
             self.done([self.refusal])
-        elif any(command.verb is Verb.WRITE for command, _ in transaction.queued):
+        elif any(call.command.verb is Verb.WRITE for call in transaction.queued):
             self._propose(transaction, watch.keys() if watch else [], commands)
         else:
             self._read(transaction, watch, commands)
@@ -214,22 +226,40 @@ class Talk:
 
     def _finish(self, transaction: Transaction, results: list[Reply]) -> None:
         """Put the replies in the order of the queue, with those of the node's own commands."""
-        names = [command.name for command, _ in transaction.queued if command.is_data]
+        queued: list[Call] = transaction.queued
+        names = [call.command.name for call in queued if call.command.is_data]
         self.node.metrics.commands_stats.record(names, 0, results)
         of_data = iter(results)
         replies = [
-            next(of_data) if command.is_data else self.answer(command, self.node, args)
-            for command, args in transaction.queued
+            call.answer(next(of_data))
+            if call.command.is_data
+            else self.answer(call.command, self.node, call.args)
+            for call in queued
         ]
         self.done([replies])
+
+    def run(self, call: Call) -> None:
+        """One command that stands for a script; all of them write."""
+        db = self.session.db if call.db is None else call.db
+        words = [call.command.name, db, *call.args]
+        if self.size_bytes > self.bytes_max:
+            raise errors.COMMAND_TOO_LONG.refusal(limit=self.bytes_max)
+        if self.refusal is not None:
+            self.done([self.refusal])
+            return
+
+        def settle(results: list[Reply]) -> None:
+            self.done([call.answer(results[0])])
+
+        self.engine.propose([words], self.size_bytes, settle)
 
 
 def _data_commands(transaction: Transaction, db: int) -> list[list[Any]]:
     """As they lie in the log. SELECT between them counts for those that follow."""
     commands = []
-    for command, args in transaction.queued:
-        if command.is_data:
-            commands.append([command.name, db, *args])
-        elif command.name == "SELECT" and 0 <= args[0] < Limits().databases:
-            db = args[0]
+    for call in transaction.queued:
+        if call.command.is_data:
+            commands.append([call.command.name, db if call.db is None else call.db, *call.args])
+        elif call.command.name == "SELECT" and 0 <= call.args[0] < Limits().databases:
+            db = call.args[0]
     return commands

@@ -53,6 +53,11 @@ ARITIES_OF_REDIS = {
     "ZREMRANGEBYLEX": 4, "ZREMRANGEBYRANK": 4, "ZREMRANGEBYSCORE": 4, "ZREVRANGE": -4,
     "ZREVRANGEBYLEX": -4, "ZREVRANGEBYSCORE": -4, "ZREVRANK": 3, "ZSCAN": -3, "ZSCORE": 3,
     "ZUNION": -3, "ZUNIONSTORE": -4,
+    "EVAL": -3, "EVALSHA": -3, "EVALSHA_RO": -3, "EVAL_RO": -3, "SCRIPT": -2, "SCRIPT EXISTS": -3,
+    "SCRIPT FLUSH": -2, "SCRIPT HELP": 2, "SCRIPT LOAD": 3,
+    "PSUBSCRIBE": -2, "PUBLISH": 3, "PUBSUB": -2, "PUBSUB CHANNELS": -2, "PUBSUB HELP": 2,
+    "PUBSUB NUMPAT": 2, "PUBSUB NUMSUB": -2, "PUNSUBSCRIBE": -1, "SUBSCRIBE": -2,
+    "UNSUBSCRIBE": -1,
 }  # fmt: skip
 # (first key, last key, step), where it is not the one word after the name.
 ONE_KEY = (1, 1, 1)
@@ -63,7 +68,7 @@ KEYS_OF_REDIS = {
     "OBJECT FREQ": (2, 2, 1), "OBJECT IDLETIME": (2, 2, 1), "OBJECT REFCOUNT": (2, 2, 1),
     "RANDOMKEY": (0, 0, 0), "RENAME": (1, 2, 1), "RENAMENX": (1, 2, 1), "SCAN": (0, 0, 0),
     "SWAPDB": (0, 0, 0), "TOUCH": (1, -1, 1), "UNLINK": (1, -1, 1), "ZDIFF": (0, 0, 0),
-    "WATCH": (1, -1, 1), "ZINTER": (0, 0, 0), "ZINTERCARD": (0, 0, 0),
+    "PUBLISH": (0, 0, 0), "WATCH": (1, -1, 1), "ZINTER": (0, 0, 0), "ZINTERCARD": (0, 0, 0),
     "ZRANGESTORE": (1, 2, 1), "ZUNION": (0, 0, 0),
 }  # fmt: skip
 # Those that no declaration can say: a word for each kind of argument that must have a form.

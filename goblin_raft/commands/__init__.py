@@ -14,9 +14,12 @@ from goblin_raft.commands import (
     info,
     introspection,
     keys,
+    locks,
     objects,
+    pubsub,
     ranges,
     scans,
+    scripting,
     server,
     settings,
     sorted_sets,
@@ -41,6 +44,8 @@ FAMILIES: list[Family] = [
     ranges.family,
     unions.family,
     transactions.family,
+    pubsub.family,
+    scripting.family,
     connection.family,
     clients.family,
     server.family,
@@ -52,6 +57,8 @@ FAMILIES: list[Family] = [
 
 # By upper-case name; subcommands by both words, `COMMAND DOCS`.
 TABLE: dict[bytes, Command] = build_table(FAMILIES)
+# Commands of the log that no request can name: scripting.py has them stand for scripts.
+UNNAMED: dict[bytes, Command] = build_table([locks.family])
 
 
 def lookup(argv: list[bytes]) -> Command:

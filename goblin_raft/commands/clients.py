@@ -12,6 +12,7 @@ from goblin_raft.limits import Limits
 from goblin_raft.node_view import ClientStatus, NodeView
 from goblin_raft.readers import read_integer
 from goblin_raft.reply import OK, Map, Reply, Set, Verbatim
+from goblin_raft.session import Session
 from goblin_raft.spec import Family
 
 family = Family("connection")
@@ -159,7 +160,9 @@ def of_type(name: bytes) -> Matches:
     """Those of one of Redis's types. Raises StoreError."""
     if name.upper() not in TYPES:
         raise errors_node.UNKNOWN_CLIENT_TYPE.refusal(name=errors.quoted(name))
-    return lambda client: name.upper() == b"NORMAL"
+    kinds = {b"NORMAL": False, b"PUBSUB": True}
+    wanted = kinds.get(name.upper())
+    return lambda client: bool(client.session.subscriber.count) is wanted
 
 
 def read_id(word: bytes, error: errors.ErrorCode) -> int:
@@ -173,6 +176,12 @@ def read_id(word: bytes, error: errors.ErrorCode) -> int:
     return number
 
 
+def flags_of(session: Session) -> str:
+    """Redis's letters: in a transaction, listening to channels; N for neither."""
+    flags = "x" if session.transaction is not None else ""
+    return flags + ("P" if session.subscriber.count else "") or "N"
+
+
 def line_of(client: ClientStatus, now_s: float) -> bytes:
     """One line of CLIENT LIST, with Redis's names."""
     session = client.session
@@ -184,12 +193,12 @@ def line_of(client: ClientStatus, now_s: float) -> bytes:
         (b"name", session.name),
         (b"age", max(0, int(now_s - session.created_s))),
         (b"idle", max(0, int(now_s - session.used_s))),
-        (b"flags", "N"),
+        (b"flags", flags_of(session)),
         (b"db", session.db),
-        (b"sub", 0),
-        (b"psub", 0),
+        (b"sub", len(session.subscriber.channels)),
+        (b"psub", len(session.subscriber.patterns)),
         (b"ssub", 0),
-        (b"multi", -1),
+        (b"multi", -1 if session.transaction is None else len(session.transaction.queued)),
         (b"qbuf", client.input_bytes),
         (b"qbuf-free", 0),
         (b"obl", 0),

@@ -53,6 +53,7 @@ def reset(node: NodeView) -> Reply:
     session.db, session.protocol, session.name, session.readonly = 0, 2, b"", False
     session.user = None if node.users.required else DEFAULT_USER.encode()
     session.transaction, session.watch = None, None
+    session.subscriber.leave()
     return Status(b"RESET")
 
 

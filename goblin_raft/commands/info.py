@@ -132,8 +132,8 @@ def _stats(node: NodeView) -> Fields:
         ("evicted_keys", 0),
         ("keyspace_hits", metrics.hits),
         ("keyspace_misses", metrics.misses),
-        ("pubsub_channels", 0),
-        ("pubsub_patterns", 0),
+        ("pubsub_channels", len(node.session.subscriber.hub.channels)),
+        ("pubsub_patterns", len(node.session.subscriber.hub.patterns)),
         ("latest_fork_usec", 0),
         ("total_error_replies", sum(metrics.errors.values())),
     ]

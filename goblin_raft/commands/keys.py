@@ -190,4 +190,6 @@ def swapdb(databases: Databases, at: Instant, one: int, other: int) -> Reply:
     for number in (one, other):
         spaces[number].touch_all()
     spaces[one], spaces[other] = spaces[other], spaces[one]
+    for number in {one, other}:
+        spaces[number].touch_all()
     return OK

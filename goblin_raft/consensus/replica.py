@@ -39,7 +39,6 @@ SILENT_HEARTBEATS = 5
 # While leases are outstanding and nothing is written, a tick carries the time this often, so that
 # the pair beside the log (clock.py) is never old.
 IDLE_TICK_MS = 5_000
-TICK_GAP_MS = 10  # leases that end one after another share ticks: each is a write on every disk
 HAND_OVER_S = 1.0
 
 _AT_ONCE = frozenset(
@@ -195,12 +194,8 @@ class Replica:
         wait_s = self.node.publish_commit_s - monotonic_s()
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is not None:
-            wait_s = min(wait_s, (self._tick_due_ms(deadline_ms) - self.clock_ms()) / 1000)
+            wait_s = min(wait_s, (deadline_ms - self.clock_ms()) / 1000)
         return max(0.0, wait_s)
-
-    def _tick_due_ms(self, deadline_ms: int) -> int:
-        """When to end the lease with this deadline, if no command's stamp does."""
-        return max(deadline_ms, self.last_stamp_ms + TICK_GAP_MS)
 
     def others_wait_for(self, after_index: int) -> bool:
         """See node.Host."""
@@ -363,7 +358,7 @@ class Replica:
             return False
         if now_ms - self.last_stamp_ms >= IDLE_TICK_MS:
             return True
-        if now_ms < self._tick_due_ms(deadline_ms):
+        if deadline_ms > now_ms:
             return False
         # A later stamp may be in the log and not applied yet; or it was applied and removed only
         # part of what is over, and another tick removes more.
