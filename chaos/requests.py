@@ -6,6 +6,7 @@ commands that they are, so that the model and the checkers need to know each com
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from chaos.history import Operation
@@ -146,3 +147,34 @@ def _texts(reply: Any) -> set[str]:
     if isinstance(reply, list):
         return set().union(*map(_texts, reply)) if reply else set()
     return set() if reply is None else {str(reply)}
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One command of an operation, with its own reply, for rules about single keys."""
+
+    operation: Operation
+    name: str
+    words: Words
+    known: bool  # answered; else it may have been executed, or may yet be
+    reply: Any
+
+    @property
+    def key(self) -> str:
+        return str(self.words[0])
+
+
+def touches(operation: Operation) -> list[Touch]:
+    """The commands that were, or may have been, executed; none of an operation that failed."""
+    if operation.outcome == "fail" or operation.op == "digest":
+        return []
+    known = operation.outcome == "ok"
+    replies = operation.value if operation.op == "txn" else [operation.value]
+    if known and replies is None:
+        return []  # EXEC aborted
+    commands = [words for words in commands_of(operation) if words[0] != "WATCH"]
+    answers = replies if known else [None] * len(commands)
+    return [
+        Touch(operation, name, words, known, reply)
+        for (name, *words), reply in zip(commands, answers, strict=True)
+    ]

@@ -10,20 +10,40 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos import check_linear
+from chaos import (
+    availability,
+    check_claims,
+    check_convergence,
+    check_counters,
+    check_errors,
+    check_linear,
+    check_reads,
+    check_results,
+    check_transactions,
+)
 from chaos.findings import Check, Finding, Valid
 from chaos.history import History, read
 
-CHECKERS: list[Callable[[History], Check]] = [check_linear.check]
+CHECKERS: list[Callable[[History], Check]] = [
+    check_claims.check,
+    check_results.check,
+    check_counters.check,
+    check_transactions.check,
+    check_reads.check,
+    check_errors.check,
+    check_convergence.check,
+    check_linear.check,
+    availability.check,
+]
 
 # By workload: the checkers that must have had something to look at.
 MUST_LOOK = {
-    "claims": {"linearizable"},
-    "lease": {"linearizable"},
+    "claims": {"claims", "results", "linearizable"},
+    "lease": {"claims", "linearizable"},
     "register": {"linearizable"},
-    "counter": {"linearizable"},
-    "transactions": {"linearizable"},
-    "read-your-writes": {"linearizable"},
+    "counter": {"counters", "linearizable"},
+    "transactions": {"transactions", "linearizable"},
+    "read-your-writes": {"reads", "linearizable"},
 }
 
 

@@ -22,7 +22,7 @@ def verdict(*operations, **run):
     return check_linear.check(History(run, sorted(operations, key=lambda o: o.start_ms)))
 
 
-# ---- by hand -------------------------------------------------------------------------------------
+# ---- by hand -----------------------------------------------------------------------------------
 
 SET_1 = ok("set k 1", "OK", 0, 10)
 SET_2 = ok("set k 2", "OK", 20, 30)
@@ -101,7 +101,7 @@ def test_wrong(name):
     assert found.findings[0].operations
 
 
-# ---- leases and results --------------------------------------------------------------------------
+# ---- leases and results ------------------------------------------------------------------------
 
 A = ok("claim c r tA 1", "CLAIMED", 0, 10)
 B = "claim c r tB 1"
@@ -187,7 +187,7 @@ def test_a_run_may_allow_more():
     assert verdict(*early, early_ms=200).valid is True
 
 
-# ---- the search and the definition ---------------------------------------------------------------
+# ---- the search and the definition -------------------------------------------------------------
 
 
 def small_history(rng: random.Random, timed: bool) -> list:
@@ -232,7 +232,7 @@ def test_the_search_agrees_with_the_definition(timed):
     assert min(answers.values()) > 200
 
 
-# ---- a simulated store ---------------------------------------------------------------------------
+# ---- a simulated store -------------------------------------------------------------------------
 
 
 def register_requests(rng, count, keys=2):
@@ -313,7 +313,7 @@ def test_what_takes_too_long_is_not_passed():
     assert "k" in found.note
 
 
-# ---- proofs --------------------------------------------------------------------------------------
+# ---- proofs ------------------------------------------------------------------------------------
 
 
 def test_a_proof_is_small_among_thousands():

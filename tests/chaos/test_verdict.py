@@ -32,3 +32,11 @@ def test_nothing_happened():
     assert run([], workload="register").valid == "unknown"
     assert run([lost("set k 1", 0)], workload="register").valid == "unknown"
     assert run([], workload="something else").valid is True
+
+
+def test_each_workload_must_have_something_to_look_at():
+    claims = [ok("claim c r t 1", "CLAIMED", 0, 10)]
+    assert run(claims, workload="lease").valid is True
+    verdict = run(claims, workload="claims")  # nobody asked for a result
+    assert verdict.valid == "unknown"
+    assert [check.name for check in verdict.checks if check.valid == "unknown"] == ["results"]
