@@ -59,7 +59,7 @@ def snapshot_at(world, name: str) -> None:
     node.replica.snapshots.request()
     node.replica.snapshots._log_bytes_max = 1  # nothing stays behind it
     before = node.log.newest_snapshot_index
-    steps(world, until=lambda: node.log.newest_snapshot_index > before)
+    steps(world, until=lambda: node.log.snapshot and node.log.snapshot.last_index > before)
     steps(world, until=lambda: node.log[0][1] >= node.log.snapshot.last_index - 1)
     node.replica.snapshots._log_bytes_max = 10**9
 

@@ -28,13 +28,17 @@ ASK_AGAIN_AFTER_S = 0.25
 class ReadBarrier:
     """Both sides: `read` and `on_read_index` on every node, the rest while leading."""
 
-    def __init__(self, *, wait_s: float, send: Callable[[str, Message], None]) -> None:
+    def __init__(
+        self, *, wait_s: float, first_request: int, send: Callable[[str, Message], None]
+    ) -> None:
+        """`first_request`: a random number. Were each process to begin with the same, it could take
+        the answer to a question of its former life, and the index in it is too old."""
         self.wait_s = wait_s
         self.send = send
         # This node's own reads.
         self.waiting: deque[tuple[float, Ready]] = deque()
         self.asked: list[tuple[float, Ready]] = []
-        self.request = 0
+        self.request = first_request
         self.asked_s = 0.0
         self.asked_leader: tuple[str, int] | None = None  # (leader, term)
         self.at_index: list[tuple[int, list[tuple[float, Ready]]]] = []

@@ -35,7 +35,7 @@ class Elections(Membership):
     leader_heard_s: float
     election_min_s: float
     pre_votes: set[str]
-    pre_vote_won: bool
+    pre_vote_won_term: int  # the term in which a majority would vote for us
     transfer_term: int
     voters: tuple[int, set[str]]
 
@@ -60,8 +60,7 @@ class Elections(Membership):
         if self._transfer_in_progress:
             self.transfer_term = self._term + 1
             return True
-        if self.pre_vote_won:
-            self.pre_vote_won = False
+        if self.pre_vote_won_term == self._term + 1:
             return True
         self._ask_for_pre_votes()
         return False
@@ -103,7 +102,7 @@ class Elections(Membership):
         self.pre_votes.add(str(node.id))
         if self.is_majority(self.pre_votes):
             self.pre_votes = set()
-            self.pre_vote_won = True
+            self.pre_vote_won_term = self._term + 1
             self._election_deadline_s = 0.0
 
     def on_vote_answer(self, node: Node, message: Message) -> None:

@@ -59,6 +59,8 @@ class Log:
         self._compact_to = 0
         self._parts: list[tuple[Snapshot, int, bytes]] = []
         self._publish: tuple[Path, Snapshot] | None = None
+        # The last index of the newest snapshot, be it durable, being written, or in the next batch.
+        self.newest_snapshot_index = 0 if self.snapshot is None else self.snapshot.last_index
         if not self._entries:
             self.add(NO_OP, 1, 0)  # the entry that every pysyncobj log begins with
             batch = self.take(clock_ms=0, wall_ms=0)
@@ -139,6 +141,7 @@ class Log:
         leader has sent a newer one meanwhile."""
         if snapshot.last_index >= self.newest_snapshot_index:
             self._publish = (draft, snapshot)
+            self.newest_snapshot_index = snapshot.last_index
 
     def install(self, snapshot: Snapshot) -> None:
         """A snapshot received in whole takes the place of the entries up to it (Raft, section 7);
@@ -150,6 +153,7 @@ class Log:
             self._bytes = len(NO_OP)
             self._first_changed = 0
         self._publish = (self.snapshot_files.part_path(snapshot), snapshot)
+        self.newest_snapshot_index = snapshot.last_index
 
     def receive_part(self, snapshot: Snapshot, offset: int, data: bytes) -> None:
         """Bytes of a snapshot, to be written with the next batch."""
@@ -160,13 +164,6 @@ class Log:
         follows it is needed."""
         if self.snapshot is not None:
             self._compact_to = max(self._compact_to, min(keep_from, self.snapshot.last_index))
-
-    @property
-    def newest_snapshot_index(self) -> int:
-        """The last index that a snapshot includes, be it durable or in the next batch; else 0."""
-        if self._publish is not None:
-            return self._publish[1].last_index
-        return 0 if self.snapshot is None else self.snapshot.last_index
 
     @property
     def is_compacting(self) -> bool:

@@ -89,7 +89,7 @@ class RaftNode(Replication, Elections):
         self.message_bytes_max = config.entry_bytes_max
         self.leader_heard_s = float("-inf")
         self.pre_votes = set()
-        self.pre_vote_won = False
+        self.pre_vote_won_term = 0
         self.blank_peers = set()
         self.transfer_term = 0
         self.voters = (0, set())
@@ -213,11 +213,12 @@ class RaftNode(Replication, Elections):
         return self.is_majority(answered | {str(self._self.id)})
 
     def hand_over(self) -> bool:
-        """Ask the most complete follower to take over; False while none has all entries."""
+        """Ask a follower to take over that has all entries; False while none has."""
         last = self._log[-1][1]
         ready = [peer for peer in self._connected if self._match_index.get(peer, 0) == last]
         if self.is_leader and ready:
-            target = min(ready, key=lambda peer: str(peer.id))
+            # Not one that hangs: the one that was heard last.
+            target = max(ready, key=lambda peer: (self._last_response_s[peer], str(peer.id)))
             self.outbox.send(target, {"type": "timeout_now", "term": self._term})
             return True
         return False
@@ -228,7 +229,7 @@ class RaftNode(Replication, Elections):
         """See Replication."""
         self.leader_heard_s = monotonic_s()
         self.pre_votes = set()
-        self.pre_vote_won = False
+        self.pre_vote_won_term = 0
         self.host.leader_heard(leader_ms)
 
     def clock_ms(self) -> int:

@@ -103,7 +103,11 @@ class Replica:
             entry_bytes_max=config.entry_bytes_max,
             waiting_bytes_max=config.waiting_bytes_max,
         )
-        self.barrier = ReadBarrier(wait_s=config.leader_wait_ms / 1000, send=self._send)
+        self.barrier = ReadBarrier(
+            wait_s=config.leader_wait_ms / 1000,
+            first_request=rng.getrandbits(62),
+            send=self._send,
+        )
         self.inbox: deque[tuple[str, Message | bool]] = deque()
         self.to_append = ToAppend(config.waiting_bytes_max)
         self.last_stamp_ms = 0
@@ -205,7 +209,7 @@ class Replica:
         if isinstance(message, bool):
             if message:
                 self.node.link_up(peer_id)
-                if peer_id == self.node.leader_id:
+                if self.known_leader is not None and peer_id == self.known_leader[0]:
                     self.known_leader = None  # what was under way to it may be lost
             else:
                 self.node.link_down(peer_id)

@@ -221,8 +221,9 @@ class SnapshotTransfer(StockNode):
             self._answer_snapshot(node, snapshot, wanted=0, done=True)
             return
         if self.receiving is None or self.receiving[0] != snapshot:
-            if self.loading is not None:  # another one, all there: see to that first
-                self._answer_snapshot(node, snapshot, wanted=0)
+            if self.loading is not None:
+                # Another one is all there: see to that first, and be asked again in a while.
+                self._answer_snapshot(node, snapshot, wanted=snapshot.size)
                 return
             self.receiving = (snapshot, self._log.snapshot_files.received(snapshot))
             logger.info(

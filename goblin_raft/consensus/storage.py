@@ -266,10 +266,11 @@ class Storage:
 
     def _write_all(self, batch: Batch) -> None:
         files = self.snapshot_files
-        for snapshot, offset, data in batch.parts:
-            files.write_part(snapshot, offset, data)
+        # In this order: the first bytes of another snapshot delete all parts that have no name yet.
         if batch.snapshot is not None:
             files.publish(*batch.snapshot)
+        for snapshot, offset, data in batch.parts:
+            files.write_part(snapshot, offset, data)
         if batch.snapshot or batch.rows or batch.vote or batch.delete_before is not None:
             self._transaction(batch)
         if batch.snapshot is not None:

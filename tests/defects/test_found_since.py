@@ -1,0 +1,193 @@
+"""Defects of our own, found by reading after the list of stock's: docs/consensus.md, O1 and on."""
+
+from __future__ import annotations
+
+from goblin_raft.consensus.log import Log
+from goblin_raft.consensus.snapshot_transfer import RESEND_AFTER_S, Loading
+from goblin_raft.consensus.snapshots import Snapshot, write_snapshot
+
+
+def test_o1_a_restarted_node_takes_no_read_index_meant_for_its_former_life(clusters):
+    """B asks for an index, restarts, and gets the answer to that first question after it has asked
+    its own first one. In between a write was acknowledged."""
+    c = clusters.ours()
+    c.healthy()
+    c.nodes["B"].replica.read(lambda failure: None)
+    c.tick("B")
+    c.deliver("B", "A")
+    c.restart("B")
+    c.connect("A", "B")
+    c.beat("A")
+    c.deliver("A", "B")
+    c.deliver("A", "C")
+    c.deliver("C", "A")  # C confirms the term: the answer to B's question leaves
+    assert [m["type"] for m in c.wires["A", "B"]][-1] == "read_index"
+    c.append("A", "new")
+    c.deliver("A", "C")
+    c.deliver("C", "A")
+    assert c.told["new"] == ["done"]
+    seen = []
+    c.nodes["B"].replica.read(lambda failure: seen.append((failure, "new" in c.state("B"))))
+    c.tick("B")
+    while c.wires["A", "B"] and not seen:
+        c.deliver("A", "B", 1)
+    c.exchange()
+    c.settle("A", "B", "C")
+    assert seen == [(None, True)]
+
+
+def test_o2_pre_votes_won_for_one_term_are_not_used_in_a_later_one(clusters):
+    """A has won its pre-votes when C's request comes first; A votes for C, and is cut off. Its next
+    timeout must ask again, and so raise nobody's term."""
+    c = clusters.ours()
+    c.nobody_leads()
+    c.connect("A", "B")
+    c.connect("B", "C")
+    for candidate in "AC":
+        c.time_out(candidate)
+        c.tick(candidate)
+        c.deliver(candidate, "B")
+    c.deliver("B", "C")  # C has its pre-votes, and campaigns
+    c.connect("A", "C")
+    c.tick("C")
+    request = {
+        "type": "request_vote",
+        "term": c.term("C"),
+        "last_log_index": c.log("C")[-1][0],
+        "last_log_term": c.log("C")[-1][1],
+        "transfer": False,
+    }
+    assert c.term("C") == 2
+    for message in c.wires["B", "A"]:
+        c.arrive("B", "A", message)
+    c.arrive("C", "A", request)
+    c.tick("A")
+    assert c.nodes["A"].log.getVotedForNodeId() == "C"
+    c.deliver("A", "C")
+    assert c.is_leader("C")
+    c.isolate("A")
+    c.nodes["A"].raft._election_deadline_s = 0.0
+    c.tick("A")
+    assert c.term("A") == c.term("C") == 2
+
+
+def test_o3_leadership_is_not_handed_to_a_node_that_hangs(clusters):
+    """B has every entry and its connection stands, but it has not answered for a while."""
+    c = clusters.ours()
+    c.healthy()
+    c.clock.now_s += 0.2
+    c.beat("A")
+    c.exchange("A", "C")
+    c.nodes["A"].replica.hand_over()
+    c.tick("A")
+    asked = [t for t in "BC" if any(m["type"] == "timeout_now" for m in c.wires["A", t])]
+    assert asked == ["C"]
+
+
+def test_o4_a_command_is_sent_again_when_the_way_to_the_leader_was_lost_for_a_moment(clusters):
+    """Loss, return and the leader's next message all come in one turn."""
+    c = clusters.ours()
+    c.healthy()
+    c.submit("B", "forwarded")
+    c.tick("B")
+    c.cut("A", "B")
+    c.connect("A", "B")
+    c.beat("A")
+    c.deliver("A", "B")
+    assert [m["type"] for m in c.wires["B", "A"]].count("forward") == 1
+
+
+def test_o5_a_second_snapshot_waits_while_the_first_is_loaded(clusters, monkeypatch):
+    """The connection was lost while B loads what it has received, and A has a newer one. Nothing is
+    sent to and fro meanwhile; when the first is loaded, the second follows."""
+    c = clusters.small("ours")
+    c.healthy()
+    c.isolate("B")
+    c.append("A", *[f"x{number}" for number in range(20)])
+    c.settle("A", "C")
+    c.snapshot("A")
+    step, stuck = Loading.step, [True]
+    monkeypatch.setattr(Loading, "step", lambda self: False if stuck[0] else step(self))
+    c.connect("A", "B")
+    c.beat("A")
+    pass_messages(c, 60)
+    assert c.nodes["B"].raft.loading is not None
+    c.append("A", *[f"y{number}" for number in range(20)])
+    c.settle("A", "C")
+    c.snapshot("A")
+    c.cut("A", "B")
+    c.connect("A", "B")
+    c.beat("A")
+    assert pass_messages(c, 60) < 10
+    stuck[0] = False
+    for _ in range(40):
+        c.clock.now_s += RESEND_AFTER_S / 4
+        c.beat("A")
+        pass_messages(c, 60)
+        c.exchange("A", "C")
+    assert c.state("B") == c.state("A")
+
+
+def pass_messages(c, most) -> int:
+    """Between A and B, a turn each; how many rounds it took until all was silent."""
+    for done in range(most):
+        turn = c.begin_turn("B")
+        c.end_turn("B", turn)
+        c.deliver("B", "A")
+        wire = c.wires["A", "B"]
+        if not wire:
+            return done
+        while wire:
+            c.arrive("A", "B", wire.popleft())
+    return most
+
+
+def written(log) -> None:
+    batch = log.take(clock_ms=1, wall_ms=1)
+    log.write(batch)
+    log.written(batch)
+
+
+def received(log, index: int, term: int, tmp_path) -> Snapshot:
+    """All of a snapshot from elsewhere, on disk and not installed."""
+    source = tmp_path / f"elsewhere-{index}"
+    snapshot = Snapshot(index, term, *write_snapshot(source, [b"state"]))
+    log.receive_part(snapshot, 0, source.read_bytes())
+    written(log)
+    return snapshot
+
+
+def test_o6_a_part_of_the_next_snapshot_does_not_harm_the_one_that_is_installed(tmp_path):
+    """Both in one batch: the first bytes of another snapshot delete all other parts."""
+    log = Log(tmp_path / "n1", node_id="n1", cluster_name="goblin")
+    first = received(log, 50, 3, tmp_path)
+    log.install(first)
+    second = Snapshot(80, 3, 1000, 5)
+    log.receive_part(second, 0, b"abc")
+    written(log)
+    assert log.snapshot == first
+    assert list(log.snapshot_blocks()) == [b"state"]
+    assert log.snapshot_files.received(second) == 3
+    log.close()
+
+
+def test_o7_a_draft_that_is_done_while_a_newer_snapshot_is_being_written_is_forgotten(tmp_path):
+    log = Log(tmp_path / "n1", node_id="n1", cluster_name="goblin")
+    for index in range(2, 21):
+        log.add(b"\0entry", index, 1)
+    written(log)
+    newer = received(log, 50, 3, tmp_path)
+    draft = log.snapshot_files.draft_path(12, 1)
+    own = Snapshot(12, 1, *write_snapshot(draft, [b"older state"]))
+    log.install(newer)
+    batch = log.take(clock_ms=1, wall_ms=1)  # the disk thread has it now
+    log.publish(draft, own)
+    log.write(batch)
+    log.written(batch)
+    log.add(b"\0entry", 51, 3)
+    written(log)
+    assert log.snapshot == newer
+    log.close()
+    log = Log(tmp_path / "n1", node_id="n1", cluster_name="goblin")
+    assert list(log.snapshot_blocks()) == [b"state"]
+    log.close()
