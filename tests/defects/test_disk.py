@@ -108,7 +108,7 @@ def test_d4_a_compaction_cut_short_loses_nothing(tmp_path):
 
 
 def database_of(log):
-    return getattr(log, "_database", None) or log._storage._database
+    return log._storage._database
 
 
 def write(log) -> None:
