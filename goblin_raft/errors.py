@@ -281,6 +281,11 @@ CLUSTERDOWN = row(
     "CLUSTERDOWN no leader; the command was not executed, try again",
     "Send it again, to this node or another. It means that no majority could be reached in time.",
 )
+DISK_FAILED = row(
+    Cause.CLUSTER,
+    "CLUSTERDOWN the disk of this node does not take writes; the command was not executed",
+    "Send it again to another node. INFO says in `raft_problem` what is wrong with the disk.",
+)
 TRYAGAIN = row(
     Cause.CLUSTER,
     "TRYAGAIN too much is waiting here; the command was not executed",

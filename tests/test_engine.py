@@ -54,7 +54,7 @@ def test_a_disk_that_hangs_leaves_nobody_without_an_answer(config):
         engine._log.write = slow_write
         under_way = asyncio.ensure_future(proposed(engine))
         await asyncio.sleep(0)
-        while not engine._writing:  # noqa: ASYNC110 the event that it waits for is a private one
+        while not engine._writer.busy:  # noqa: ASYNC110 the event that it waits for is a private one
             await asyncio.sleep(0)
         behind = asyncio.ensure_future(proposed(engine))
         read = await answer(engine.read)

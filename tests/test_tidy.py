@@ -51,6 +51,7 @@ LAYERS = [
     "consensus.replication consensus.elections consensus.transport",
     "consensus.node",
     "consensus.replica",
+    "consensus.writer",
     "consensus.engine",
     "resp transactions messages",
     "dispatch",
@@ -109,6 +110,7 @@ TESTED_IN = {
     "test_engine.py": "consensus.disk consensus.answers",
     "test_log.py": "consensus.directory consensus.storage",
     "test_damage.py": "consensus.mark consensus.wal",
+    "test_disk_failures.py": "consensus.writer",
     "test_snapshots.py": "consensus.snapshot_policy consensus.snapshot_writer",
 }
 # Tables and plain values: nothing in them can go wrong by itself.

@@ -15,16 +15,18 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from goblin_raft import errors
 from goblin_raft.config import Config
-from goblin_raft.consensus.disk import DiskThread
+from goblin_raft.consensus.answers import call_back
 from goblin_raft.consensus.errors import StartRefused
 from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.replica import Replica, Sent
 from goblin_raft.consensus.snapshot_writer import SnapshotWriter
 from goblin_raft.consensus.storage import Batch
 from goblin_raft.consensus.transport import Network
+from goblin_raft.consensus.writer import Writer
 from goblin_raft.node_view import NodeStatus, PeerStatus, SnapshotStatus
 from goblin_raft.reply import Failure, Reply
 from goblin_raft.state_machine import StateMachine
@@ -32,7 +34,6 @@ from goblin_raft.state_machine import StateMachine
 logger = logging.getLogger(__name__)
 
 FATAL_EXIT_CODE = 70  # EX_SOFTWARE
-DISK_EXIT_CODE = 74  # EX_IOERR
 # A timer that rings a little early would find nothing to do, and be set again.
 DEADLINE_SLACK_S = 0.0005
 
@@ -66,10 +67,11 @@ class RaftEngine:
             rng=random.Random(secrets.randbits(64)),
         )
         self._network = Network(config, on_message=self._on_message, on_link=self._on_link)
-        self._disk = DiskThread(self._loop)
+        self._writer = Writer(
+            self._loop, log, failed=self._step_back, fatal=lambda error: self._end("write", error)
+        )
         self._snapshot_writer = SnapshotWriter(self._loop)
         self._snapshot_saved_s = 0.0
-        self._writing = False
         self._scheduled = False
         self._closed = False
         self._timer_s = config.heartbeat_ms / 2000
@@ -99,11 +101,18 @@ class RaftEngine:
         self, commands: list[list[Any]], size_bytes: int, settle: Callable[[list[Reply]], None]
     ) -> None:
         """See dispatch.Engine."""
+        if self._writer.problem:
+            replies: list[Reply] = [errors.DISK_FAILED.failure()] * len(commands)
+            call_back(settle, replies)
+            return
         self._replica.propose(commands, size_bytes, settle)
         self._schedule()
 
     def read(self, ready: Callable[[Failure | None], None]) -> None:
         """See dispatch.Engine."""
+        if self._writer.problem:
+            call_back(ready, errors.DISK_FAILED.failure())
+            return
         self._replica.read(ready)
         self._schedule()
 
@@ -125,7 +134,8 @@ class RaftEngine:
             last_log_index=self._log[-1][1],
             log_bytes=self._log.bytes,
             log_first_index=self._log[0][1],
-            state="up" if node.is_voter else "new" if node.is_blank else "learner",
+            state=self._state(),
+            problem=self._writer.problem,
             disk_bytes=self._log.disk_bytes(),
             snapshot=self._snapshot_status(),
             clock_ms=self._replica.clock_ms(),
@@ -142,6 +152,12 @@ class RaftEngine:
                 for peer_id, address in sorted(self._config.peer_addresses.items())
             ),
         )
+
+    def _state(self) -> str:
+        node = self._replica.node
+        if self._writer.problem:
+            return "disk-failed"
+        return "up" if node.is_voter else "new" if node.is_blank else "learner"
 
     def _snapshot_status(self) -> SnapshotStatus:
         snapshot, policy = self._log.snapshot, self._replica.snapshots
@@ -181,7 +197,7 @@ class RaftEngine:
                 timer.cancel()
         await self._network.close()
         self._snapshot_writer.stop()
-        self._disk.close(1.0)
+        self._writer.close(1.0)
         self._log.close()
 
     # ---- turns ----------------------------------------------------------------------------------
@@ -196,20 +212,19 @@ class RaftEngine:
 
     def _schedule(self) -> None:
         """A turn after the events that are ready now, so that they share it."""
-        if not self._scheduled and not self._writing:
+        if not self._scheduled and not self._writer.busy:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._writing or self._closed:
+        if self._writer.busy or self._closed:
             return
         try:
             turn = self._replica.turn()
-        except BaseException:
+        except BaseException as error:
             # Whatever it is, going on could break a promise. Nobody was answered for this turn.
-            logger.critical("fatal node=%s", self._config.node_id, exc_info=True)
-            os._exit(FATAL_EXIT_CODE)
+            self._end("turn", error)
         if turn.now:
             self._network.send(turn.now)
         if turn.snapshot is not None:
@@ -221,22 +236,29 @@ class RaftEngine:
         self._set_deadline_timer()
         self._log_role()
 
-    def _write(self, batch: Batch, held: list[Sent]) -> None:
-        self._writing = True
+    def _end(self, during: str, error: BaseException) -> NoReturn:
+        logger.critical("fatal node=%s in=%s", self._config.node_id, during, exc_info=error)
+        os._exit(FATAL_EXIT_CODE)
 
-        def written(error: BaseException | None) -> None:
-            if error is not None:
-                logger.critical("disk.failed node=%s error=%s", self._config.node_id, error)
-                os._exit(DISK_EXIT_CODE)
+    def _write(self, batch: Batch, held: list[Sent]) -> None:
+        def written(at_once: bool) -> None:
             if self._closed:
                 return
-            self._writing = False
             self._log.written(batch)
-            if held:
+            if at_once:
                 self._network.send(held)
+            else:  # those whom it was for have given this node up meanwhile
+                self._network.resume()
             self._turn()
 
-        self._disk.submit(lambda: self._log.write(batch), written)
+        self._writer.write(batch, written)
+
+    def _step_back(self) -> None:
+        """The disk fails: leave the work to the others, who notice at once because the sessions
+        end. No turn runs, so nothing is voted, acknowledged or applied until it works again."""
+        self._replica.node.stand_down()
+        self._network.pause()
+        self._log_role()
 
     def _write_snapshot(self, last_index: int, last_term: int) -> None:
         """Of the state as it is now: no other turn may run before the fork."""
@@ -265,7 +287,7 @@ class RaftEngine:
     def _tick(self) -> None:
         """The regular turn: elections, heartbeats, deadlines of those who wait."""
         self._timer = self._loop.call_later(self._timer_s, self._tick)
-        if self._writing:
+        if self._writer.busy:
             self._replica.expire()
         else:
             self._schedule()

@@ -9,6 +9,7 @@ disk are in storage.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,19 @@ class Log:
     def write(self, batch: Batch) -> None:
         """Put a batch on disk; returns when it is durable. For the disk thread. Raises as
         Storage.write does."""
+        self._storage.write(batch)
+
+    def recover(self, batch: Batch) -> None:
+        """The write of this batch failed: open all files anew, and write it again. For the disk
+        thread, while no turn runs. Raises as Storage.reopen and Storage.write do."""
+        found = self._storage.reopen().entries
+        if batch.rows and batch.delete_from is None:  # they may be there all the same
+            batch = replace(batch, delete_from=batch.rows[0][0])
+        changed = self._entries[-1][1] + 1 if batch.delete_from is None else batch.delete_from
+        first = self._entries[0][1]
+        for entry in found:
+            if first <= entry[1] < changed and entry != self._entries[entry[1] - first]:
+                raise StartRefused(damaged(str(self._path), f"entry {entry[1]} has changed"))
         self._storage.write(batch)
 
     def written(self, batch: Batch) -> None:

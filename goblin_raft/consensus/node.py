@@ -21,6 +21,7 @@ from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.replication import Progress, Replication
 from goblin_raft.consensus.stock import (
     CANDIDATE,
+    FOLLOWER,
     LEADER,
     NO_OP,
     REGULAR,
@@ -222,6 +223,15 @@ class RaftNode(Replication, Elections):
             self.outbox.send(target, {"type": "timeout_now", "term": self._term})
             return True
         return False
+
+    def stand_down(self) -> None:
+        """Neither lead nor ask to: this node cannot write for now."""
+        self._leader = None
+        self.pre_votes = set()
+        self.pre_vote_won = self._transfer_in_progress = False
+        if self._role != FOLLOWER:
+            self._set_role(FOLLOWER)
+        self._election_deadline_s = monotonic_s() + self._election_timeout_s()
 
     # ---- pysyncobj's hooks -------------------------------------------------------------------
 

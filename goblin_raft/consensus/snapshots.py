@@ -84,9 +84,17 @@ class SnapshotFiles:
             os.lseek(descriptor, offset, os.SEEK_SET)
             write_all(descriptor, data)
             if offset + len(data) == snapshot.size:
-                os.fsync(descriptor)
+                self._sync_part(descriptor, snapshot)
         finally:
             os.close(descriptor)
+
+    def _sync_part(self, descriptor: int, snapshot: Snapshot) -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError:
+            # Any of its bytes may be lost, and a second fsync would not say so: from the beginning.
+            self.part_path(snapshot).unlink(missing_ok=True)
+            raise
 
     def publish(self, draft: Path, snapshot: Snapshot) -> None:
         """Give a finished draft its final name. A repetition changes nothing."""

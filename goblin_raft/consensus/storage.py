@@ -17,6 +17,8 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import struct
 import zlib
@@ -57,6 +59,8 @@ Row = tuple[int, int, int, bytes, int, int]
 # Pages of 4 KiB that the write-ahead file may hold before SQLite copies them into the database and
 # begins it anew: writing over it syncs a third faster than growing it, and the copy stays short.
 WAL_PAGES_MAX = 1000
+# A node whose disk was full goes on when there is so much room again, lest it step back at once.
+ROOM_BYTES = 16 * 1024 * 1024
 
 
 class Vote(NamedTuple):
@@ -147,6 +151,16 @@ class Storage:
         self._mark = _mark_of(contents)
         self._mark_file.move(self._mark, sync=True)
         return contents
+
+    def reopen(self) -> Contents:
+        """After a failure: let go of everything, open it again, and prove what is there. Raises
+        OSError or sqlite3.Error while the disk does not work, StartRefused when it is damaged."""
+        self.close()
+        free = os.statvfs(self._path.parent)
+        if free.f_bavail * free.f_frsize < ROOM_BYTES:
+            raise OSError(errno.ENOSPC, f"there are less than {ROOM_BYTES >> 20} MiB free")
+        self.contents = self._open(is_new=False)
+        return self.contents
 
     # ---- reading -------------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ class Frames(asyncio.Protocol):
         self.transport = transport
         # asyncio sets TCP_NODELAY by itself.
         transport.set_write_buffer_limits(high=SEND_BYTES_MAX)
+        if self.network.is_paused:
+            self.abort()
+            return
         if self.expected_peer is not None:
             transport.write(encode_frame(self.network.hello(self.expected_peer)))
         asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self._check_hello)
@@ -161,6 +164,8 @@ class Network:
         self._lost: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
+        self._running = asyncio.Event()
+        self._running.set()
 
     async def listen(self) -> None:
         """Accept peers. Raises OSError when the address cannot be used."""
@@ -203,6 +208,21 @@ class Network:
             if session.transport.get_write_buffer_size() > SEND_BYTES_MAX:
                 logger.warning("peer.too_slow node=%s", peer_id)
                 session.abort()
+
+    def pause(self) -> None:
+        """End all sessions, and begin none until `resume`: to the others this node is gone."""
+        self._running.clear()
+        for session in [*self._outgoing.values(), *self._incoming.values(), *self._strangers]:
+            session.abort()
+
+    def resume(self) -> None:
+        """Be there again."""
+        self._running.set()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether this node keeps away from the others."""
+        return not self._running.is_set()
 
     async def close(self) -> None:
         """End all sessions."""
@@ -254,6 +274,7 @@ class Network:
         host, port = self.peers[peer_id]
         wait_s = RETRY_MIN_S
         while True:
+            await self._running.wait()
             self._lost[peer_id].clear()
             try:
                 async with asyncio.timeout(DIAL_TIMEOUT_S):
