@@ -7,14 +7,20 @@ line is wrong; 3 a checker ran out of time, so nothing is known.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from chaos import failover, planted, sentinel, suite
 from chaos.catalogue import NEMESES, WORKLOADS
 from chaos.run import Plan, Result, execute
+
+SECONDS = 20.0
+SHOWN_MAX = 10
 
 EXAMPLES = """\
 examples:
@@ -36,6 +42,24 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    what = parser.add_argument_group("instead of one run").add_mutually_exclusive_group()
+    what.add_argument("--suite", action="store_true", help="every workload with every nemesis")
+    what.add_argument(
+        "--planted", nargs="*", metavar="BUG", help="planted bugs, all or these: each must be found"
+    )
+    what.add_argument("--failover", action="store_true", help="kill and cut off leaders, measure")
+    what.add_argument("--soak", type=float, metavar="S", help="S quiet seconds, S with a busy core")
+    parser.add_argument(
+        "--system",
+        default="goblin",
+        choices=("goblin", "redis-sentinel"),
+        help="redis-sentinel: the claims workload on Redis; cutting links needs --network netns",
+    )
+    parser.add_argument("--wait", action="store_true", help="on Redis every write does WAIT 1")
+    parser.add_argument("--rounds", type=int, default=30, help="of --failover; default: 30 each")
+    parser.add_argument(
+        "--for", dest="for_s", type=float, default=1e9, metavar="S", help="stop a suite after S"
+    )
     parser.add_argument("--workload", default="claims", choices=sorted(WORKLOADS))
     parser.add_argument(
         "--nemesis",
@@ -43,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help=f"one or several at the same time: {', '.join(NEMESES)}",
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="under attack; default: 20")
+    parser.add_argument("--seconds", type=float, help="under attack; default: 20, in a suite 14")
     parser.add_argument("--nodes", type=int, default=3, choices=(3, 5))
     parser.add_argument("--seed", type=int, help="default: a new one, which is printed")
     parser.add_argument("--workers", type=int, default=2, help="clients on each node; default: 2")
@@ -59,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace, out: Path) -> Plan:
     nemeses = tuple(name for name in arguments.nemesis.split(",") if name)
     for name in nemeses:
         if name not in NEMESES:
@@ -67,15 +91,13 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
             print(msg, file=sys.stderr)
             raise SystemExit(2)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**6)
-    stamp = time.strftime("%H%M%S")
-    out = arguments.out or Path(tempfile.gettempdir()) / f"chaos-{stamp}-{seed}"
     return Plan(
         workload=arguments.workload,
         nemeses=nemeses,
-        seconds=arguments.seconds,
+        seconds=arguments.seconds or SECONDS,
         nodes=arguments.nodes,
         seed=seed,
-        directory=out.absolute(),
+        directory=out,
         network=arguments.network,
         workers=arguments.workers,
         planted=arguments.planted_bug,
@@ -97,8 +119,30 @@ def tell(result: Result) -> int:
     return {True: 0, False: 1, "unknown": 3}[result.valid]
 
 
+def tell_redis(summary: dict[str, Any], out: Path) -> int:
+    """The same for Redis; what it lost is the answer, not an error of the run."""
+    print(f"operations: {summary['operations']} ({summary['outcomes']}); {summary['faults']}")
+    for finding in summary["findings"][:SHOWN_MAX]:
+        print(f"FOUND: {finding}")
+    print(f"{summary['system']}: {summary['rules'] or 'nothing found'}; all of it in {out}")
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
-    plan = plan_of(arguments)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    out = (arguments.out or Path(tempfile.gettempdir()) / f"chaos-{stamp}").absolute()
+    if arguments.suite:
+        seconds = arguments.seconds or suite.SECONDS
+        return suite.run(out, seconds, arguments.seed or 1, arguments.for_s)
+    if arguments.planted is not None:
+        return planted.run(out, arguments.planted)
+    if arguments.failover:
+        return failover.run(out, arguments.rounds)
+    if arguments.soak is not None:
+        return failover.run_soak(out, arguments.soak)
+    plan = plan_of(arguments, out)
     print(plan.command(), flush=True)
+    if arguments.system == "redis-sentinel":
+        return tell_redis(asyncio.run(sentinel.attack(plan, wait=arguments.wait)), out)
     return tell(execute(plan))

@@ -7,7 +7,6 @@ a fault begins) does not repeat exactly, and the history says what happened.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import random
@@ -24,8 +23,8 @@ from chaos.catalogue import NEMESES, WORKLOADS
 from chaos.netns import NetnsLinks
 from chaos.nodes import Launch, Links, Nodes
 from chaos.proxy import ProxyLinks
-from chaos.stage import Nemesis, Stage
-from chaos.workload import Arena, GoblinDialect, Session, Timeline, Workload
+from chaos.stage import Nemesis, Stage, attack
+from chaos.workload import Arena, GoblinDialect, Session, Timeline, Workload, connector, working
 from goblin_raft import __version__
 from goblin_raft.config import Config
 
@@ -210,13 +209,14 @@ class Run:
             stage.findings.append(f"{', '.join(waiting)} did not serve at the start")
             return 0.0
         addresses = {node_id: node.resp for node_id, node in self.nodes.nodes.items()}
-        arena = Arena(addresses, GoblinDialect(), timeline, plan.seed)
+        connect = connector(addresses)
+        arena = Arena(connect, self.nodes.ids, GoblinDialect(), timeline, plan.seed)
         timeline.event("phase", "faults")
         await self.workload.prepare(arena)
         watcher = asyncio.create_task(self._watch_leaders(timeline))
         try:
-            async with self._working(arena):
-                await self._attack(stage)
+            async with working(self.workload, arena, plan.workers):
+                await attack(stage, self.nemeses, plan.seed, plan.seconds)
                 timeline.event("phase", "recovery")
                 began_s = time.monotonic()
                 await self._heal(stage)
@@ -228,7 +228,7 @@ class Run:
             timeline.event("phase", "final")
             await self._compare(arena, stage)
             timeline.event("phase", "quiet")
-            async with self._working(arena):
+            async with working(self.workload, arena, plan.workers):
                 await asyncio.sleep(max(QUIET_MIN_S, plan.seconds / 10))
             await self._compare(arena, stage)
         finally:
@@ -238,33 +238,6 @@ class Run:
             if code != 0:
                 stage.findings.append(f"{node_id} ended with code {code} when all were stopped")
         return recovery_s
-
-    @contextlib.asynccontextmanager
-    async def _working(self, arena: Arena) -> Any:
-        """Workers on every node, until the end of the block."""
-        arena.stop = asyncio.Event()
-        workers = [
-            self.workload.worker(arena, node_id, number)
-            for node_id in self.nodes.ids
-            for number in range(self.plan.workers)
-        ]
-        tasks = [asyncio.create_task(worker.run()) for worker in workers]
-        try:
-            yield
-        finally:
-            arena.stop.set()
-            await asyncio.gather(*tasks)
-
-    async def _attack(self, stage: Stage) -> None:
-        """Every fault goes its own way, by its own part of the seed."""
-        tasks = []
-        for number, nemesis in enumerate(self.nemeses):
-            rng = random.Random(f"{self.plan.seed}:{number}:{nemesis.name}")
-            own = dataclasses.replace(stage, rng=rng)
-            tasks.append(asyncio.create_task(nemesis.run(own)))
-        await asyncio.sleep(self.plan.seconds)
-        stage.stop.set()
-        await asyncio.gather(*tasks)
 
     async def _heal(self, stage: Stage) -> None:
         await self.links.heal()

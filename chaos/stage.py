@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaos.nodes import Links, Nodes
 from chaos.workload import Timeline
@@ -48,6 +48,10 @@ class Stage:
 
     def give(self, nodes: Iterable[str]) -> None:
         self.taken.difference_update(nodes)
+
+    def with_rng(self, rng: random.Random) -> Stage:
+        """The same stage with chance of its own, for one of several faults at a time."""
+        return replace(self, rng=rng)
 
     async def leader(self) -> str:
         """The leader, or any node if there is none."""
@@ -97,3 +101,14 @@ class Nemesis:
             await stage.hold(0.4, 2.0)
             if not stage.stop.is_set():
                 await self.once(stage)
+
+
+async def attack(stage: Stage, nemeses: list[Nemesis], seed: int, seconds: float) -> None:
+    """Every fault goes its own way, by its own part of the seed, for so long."""
+    tasks = []
+    for number, nemesis in enumerate(nemeses):
+        rng = random.Random(f"{seed}:{number}:{nemesis.name}")
+        tasks.append(asyncio.create_task(nemesis.run(stage.with_rng(rng))))
+    await asyncio.sleep(seconds)
+    stage.stop.set()
+    await asyncio.gather(*tasks)

@@ -7,14 +7,15 @@ chaos/history.py; which bytes they are for a system is a `Dialect`'s business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chaos.client import DEFINITE, Answer, Client
+from chaos.client import Answer, Client
 from chaos.history import Event, Operation, Outcome, Recorder
 from chaos.proxy import Address
 
@@ -29,21 +30,35 @@ Words = tuple[str | int, ...]
 class Dialect(Protocol):
     """How a system is asked for an operation."""
 
-    definite: dict[str, bool]
-
     def requests(self, op: str, key: str, args: tuple[Any, ...]) -> list[Words]:
-        """The requests, sent at once, whose last answer is the operation's."""
+        """The requests, sent at once."""
         ...
 
-    def value(self, op: str, reply: Any) -> Any:
-        """The reply in the words of a history."""
+    def value(self, op: str, answers: list[Answer]) -> tuple[Answer, Any]:
+        """The answer that decides, and its value in the words of a history."""
         ...
+
+
+class Connection(Protocol):
+    """What client.py's Client is: it may also find out by itself whom to ask."""
+
+    connection: int
+
+    async def call(self, *words: str | int) -> Answer: ...
+    async def pipeline(
+        self, requests: list[Words], *, on_connection: int | None = None
+    ) -> list[Answer]: ...
+    def close(self) -> None: ...
+
+
+def claim_value(reply: Any) -> Any:
+    """CLAIMED, nil, or the result marked as one, whatever text it is."""
+    return reply if reply in (None, "CLAIMED") else ["result", reply]
 
 
 class GoblinDialect:
     """goblin_raft's own commands."""
 
-    definite = DEFINITE
     NAMES = {  # noqa: RUF012 a table
         "get": "GET",
         "set": "SET",
@@ -61,10 +76,9 @@ class GoblinDialect:
             return [("GOBLIN.DIGEST",)]
         return [(self.NAMES[op], key, *args)]
 
-    def value(self, op: str, reply: Any) -> Any:
-        if op == "claim":
-            return reply if reply in (None, "CLAIMED") else ["result", reply]
-        return reply
+    def value(self, op: str, answers: list[Answer]) -> tuple[Answer, Any]:
+        [answer] = answers
+        return answer, claim_value(answer.value) if op == "claim" else answer.value
 
 
 @dataclass(slots=True)
@@ -95,13 +109,19 @@ class Timeline:
 class Arena:
     """What the workers of one run share."""
 
-    addresses: dict[str, Address]
+    connect: Callable[[str], Connection]  # to the node of this id, or on its behalf
+    ids: list[str]
     dialect: Dialect
     timeline: Timeline
     seed: int
     processes: itertools.count[int] = field(default_factory=itertools.count)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     think_s: float = 0.02  # between two operations of a worker, on average
+
+
+def connector(addresses: dict[str, Address]) -> Callable[[str], Connection]:
+    """Clients that each ask one node."""
+    return lambda node: Client(addresses[node], REQUEST_TIMEOUT_S)
 
 
 class Session:
@@ -111,17 +131,12 @@ class Session:
         self.arena = arena
         self.node = node
         self.process = next(arena.processes)
-        self.client = Client(
-            arena.addresses[node], REQUEST_TIMEOUT_S, definite=arena.dialect.definite
-        )
+        self.client = arena.connect(node)
 
     async def do(self, op: str, key: str, *args: Any) -> tuple[Outcome, Any]:
         """Run one operation and record it; the outcome, and the value if it is ok."""
         requests = self.arena.dialect.requests(op, key, args)
-        return await self.record(op, key, args, requests, self._value_of)
-
-    def _value_of(self, op: str, answers: list[Answer]) -> tuple[Answer, Any]:
-        return answers[-1], self.arena.dialect.value(op, answers[-1].value)
+        return await self.record(op, key, args, requests, self.arena.dialect.value)
 
     async def record(
         self,
@@ -215,3 +230,19 @@ class Workload(Protocol):
     def final_keys(self) -> list[str]:
         """What every node is asked for in the end."""
         ...
+
+
+@contextlib.asynccontextmanager
+async def working(workload: Workload, arena: Arena, workers: int) -> AsyncIterator[None]:
+    """So many workers on every node, until the end of the block."""
+    arena.stop = asyncio.Event()
+    tasks = [
+        asyncio.create_task(workload.worker(arena, node_id, number).run())
+        for node_id in arena.ids
+        for number in range(workers)
+    ]
+    try:
+        yield
+    finally:
+        arena.stop.set()
+        await asyncio.gather(*tasks)

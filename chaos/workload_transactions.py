@@ -82,7 +82,7 @@ class Transactions:
     name = "transactions"
 
     async def prepare(self, arena: Arena) -> None:
-        session = Session(arena, next(iter(arena.addresses)))
+        session = Session(arena, arena.ids[0])
         for account in ACCOUNTS:
             while (await session.do("set", account, str(BALANCE)))[0] != "ok":
                 pass

@@ -84,7 +84,7 @@ class Counter:
     KEYS = 2
 
     async def prepare(self, arena: Arena) -> None:
-        session = Session(arena, next(iter(arena.addresses)))
+        session = Session(arena, arena.ids[0])
         for key in self.final_keys():
             while (await session.do("set", key, "0"))[0] != "ok":
                 pass
@@ -103,7 +103,7 @@ class WriterReader(Worker):
     def __init__(self, arena: Arena, node: str, number: int) -> None:
         super().__init__(arena, node, number)
         self.values = itertools.count(1)
-        self.others = [Session(arena, other) for other in arena.addresses if other != node]
+        self.others = [Session(arena, other) for other in arena.ids if other != node]
 
     async def step(self) -> None:
         key = f"ryw:{self.node}.{self.number}"

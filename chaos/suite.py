@@ -1,0 +1,132 @@
+"""Every workload with every fault, on three and on five nodes, summed into one page.
+
+Goes on where it was stopped: `results.jsonl` in its directory has one line for each run that ended,
+and a run that is in it is not done again. `summary.md` is made of it after every run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chaos.catalogue import WORKLOADS
+from chaos.run import Plan, execute
+
+SINGLE = (
+    "kill",
+    "pause",
+    "partition",
+    "slow",
+    "lossy",
+    "restart",
+    "clock",
+    "disk-slow",
+    "disk-fail",
+    "disk-full",
+    "snapshot",
+    "corrupt",
+)
+MIXES = (
+    "kill,partition",
+    "pause,partition,clock",
+    "kill,clock,slow",
+    "kill,snapshot,lossy",
+    "partition,disk-fail",
+    "kill,pause,corrupt",
+)
+SIZES = (3, 5)
+SECONDS = 14.0
+
+
+def plans(directory: Path, seconds: float, seed: int) -> Iterator[Plan]:
+    """All runs, in an order that has something of everything early."""
+    cases = [(w, n, size) for w in WORKLOADS for n in (*SINGLE, *MIXES) for size in SIZES]
+    random.Random(seed).shuffle(cases)
+    for number, (workload, nemeses, size) in enumerate(cases):
+        yield Plan(
+            workload=workload,
+            nemeses=tuple(nemeses.split(",")),
+            seconds=seconds,
+            nodes=size,
+            seed=seed * 1000 + number,
+            directory=directory / f"{number:03d}-{workload}-{nemeses.replace(',', '+')}-{size}",
+        )
+
+
+def run(directory: Path, seconds: float, seed: int, for_s: float) -> int:
+    """Do what is left, for at most so long; 0 if everything that ran was valid."""
+    directory.mkdir(parents=True, exist_ok=True)
+    results = directory / "results.jsonl"
+    done = {line["command"] for line in read(results)}
+    stop_s = time.monotonic() + for_s
+    for plan in plans(directory, seconds, seed):
+        if plan.command() in done:
+            continue
+        if time.monotonic() > stop_s:
+            break
+        if plan.directory.exists():  # a run that did not come to its end
+            shutil.rmtree(plan.directory)
+        summary = execute(plan).summary()
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(summary) + "\n")
+        print(f"{summary['valid']!s:7} {plan.command()}", flush=True)
+        for finding in summary["findings"]:
+            print(f"        FOUND: {finding}", flush=True)
+        (directory / "summary.md").write_text(render(read(results)))
+    print(render(read(results)))
+    return 0 if all(line["valid"] is True for line in read(results)) else 1
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    if not results.exists():
+        return []
+    return [json.loads(line) for line in results.read_text().splitlines()]
+
+
+def render(lines: list[dict[str, Any]]) -> str:
+    """The sum of all runs: a table of workloads and faults, then the whole."""
+    if not lines:
+        return "no run yet\n"
+    workloads = list(dict.fromkeys(line["workload"] for line in lines))
+    nemeses = list(dict.fromkeys(",".join(line["nemeses"]) for line in lines))
+    marks = {True: "ok", False: "**NOT VALID**", "unknown": "unknown"}
+    out = ["| | " + " | ".join(workloads) + " |", "|---|" + "---|" * len(workloads)]
+    for nemesis in sorted(nemeses):
+        cells = []
+        for workload in workloads:
+            cell = [
+                f"{line['nodes']}: {marks[line['valid']]}"
+                for line in sorted(lines, key=lambda line: line["nodes"])
+                if line["workload"] == workload and ",".join(line["nemeses"]) == nemesis
+            ]
+            cells.append(", ".join(cell))
+        out.append(f"| {nemesis.replace(',', ' + ')} | {' | '.join(cells)} |")
+    outcomes: Tally[str] = Tally()
+    faults: Tally[str] = Tally()
+    for line in lines:
+        outcomes.update(line["outcomes"])
+        faults.update(line["faults"])
+    verdicts = Tally(str(line["valid"]) for line in lines)
+    recoveries = sorted(line["recovery_s"] for line in lines)
+    hours = sum(line["seconds"] for line in lines) / 3600
+    versions = ", ".join(sorted({line["version"] for line in lines}))
+    out += [
+        "",
+        f"* {len(lines)} runs, {hours:.2f} hours, from {min(line['date'] for line in lines)} to"
+        f" {max(line['date'] for line in lines)}, version {versions}",
+        f"* verdicts: {verdicts['True']} valid, {verdicts['False']} not valid,"
+        f" {verdicts['unknown']} unknown",
+        f"* {sum(outcomes.values())} operations: "
+        + ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())),
+        f"* {sum(faults.values())} faults: "
+        + ", ".join(f"{count} {name}" for name, count in sorted(faults.items())),
+        f"* until all nodes served again after the last fault: median"
+        f" {recoveries[len(recoveries) // 2]:.1f} s, worst {recoveries[-1]:.1f} s",
+    ]
+    return "\n".join(out) + "\n"
