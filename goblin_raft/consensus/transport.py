@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 
 from goblin_raft.config import Address, Config
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_MIN_S = 0.05
 RETRY_MAX_S = 0.5
-DIAL_TIMEOUT_S = 2.0
+DIAL_TIMEOUT_S = 1.0
 HELLO_TIMEOUT_S = 5.0
 # A peer that does not read costs this much memory at most; then its session ends.
 SEND_BYTES_MAX = 64 * 1024 * 1024
@@ -50,6 +51,7 @@ class Frames(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         # asyncio sets TCP_NODELAY by itself.
+        self.network.give_up_on_silence(transport)
         transport.set_write_buffer_limits(high=SEND_BYTES_MAX)
         if self.network.is_paused:
             self.abort()
@@ -154,6 +156,8 @@ class Network:
         self.resp = config.resp
         self.address = config.raft_address
         self.peers: dict[str, Address] = config.peer_addresses
+        # Who is not heard for so long does not count as reachable either.
+        self.silence_ms = config.quorum_timeout_ms
         self.frame_bytes_max = 4 * config.entry_bytes_max + FRAME_OVERHEAD_BYTES
         self.on_message = on_message
         self.on_link = on_link
@@ -179,6 +183,16 @@ class Network:
         for peer_id in self.peers:
             self._lost[peer_id] = asyncio.Event()
             self._tasks.append(asyncio.get_running_loop().create_task(self._keep_dialling(peer_id)))
+
+    def give_up_on_silence(self, transport: asyncio.Transport) -> None:
+        """End a session whose bytes nobody acknowledges, instead of sending them again ever later.
+
+        TCP waits twice as long after each try, so after a long partition the first message would
+        pass as long again after it had healed; a session that is dialled anew passes at once.
+        """
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self.silence_ms)
 
     def hello(self, to: str) -> Message:
         """What either side says first."""
