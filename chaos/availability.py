@@ -123,8 +123,7 @@ def _recovered(result: Check, history: History) -> None:
         return
     asked = [o for o in history.operations if o.start_ms >= quiet]
     serving = {o.node for o in asked if o.outcome == "ok"}
-    wanted = set(history.run.get("nodes", ())) or {o.node for o in history.operations}
-    for node in sorted(wanted - serving):
+    for node in sorted(set(history.nodes()) - serving):
         refused = [o for o in asked if o.node == node][:3]
         text = f"{node} answered nothing after all faults were healed"
         if not refused:

@@ -35,7 +35,7 @@ def check(history: History) -> Check:
             result.broken("convergence", text, *first.values())
         if final is None or min(o.start_ms for o in operations) >= final:
             together = max(together, nodes, key=len)
-    wanted = set(history.run.get("nodes", ())) or {o.node for o in history.of("digest")}
+    wanted = set(history.nodes())
     if by_index and not wanted <= together:
         missing = ", ".join(sorted(wanted - together))
         result.undecided(f"at the end no index had digests of all nodes; {missing} missing")

@@ -17,6 +17,7 @@ from itertools import accumulate
 from chaos.findings import Check
 from chaos.history import History, Operation
 from chaos.model import FOREVER
+from chaos.requests import commands_of
 
 NAME = "counters"
 
@@ -79,15 +80,14 @@ def _take(result: Check, counters: dict[str, Counter], operation: Operation) -> 
 
 
 def _transaction(result: Check, counters: dict[str, Counter], operation: Operation) -> None:
-    watched = {words[1]: words[2] for words in operation.args if words[0] == "WATCH"}
+    commands = commands_of(operation)
+    watched = {words[1]: words[2] for words in commands if words[0] == "WATCH"}
     known, value = operation.outcome == "ok", operation.value
-    for name, *words in operation.args:
+    for name, *words in commands:
         counter = counters[words[0]]
         if name == "SET" and words[0] in watched and len(words) == 2:
-            seen = watched[words[0]]
-            _compare_and_set(
-                result, counter, operation, seen or 0, words[1], known, value is not None
-            )
+            old, won = watched[words[0]] or 0, value is not None
+            _compare_and_set(result, counter, operation, old, words[1], known, won)
         elif name not in ("WATCH", "GET"):
             counter.unfit = True
 

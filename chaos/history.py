@@ -18,14 +18,15 @@ off is left out with everything behind it.
     txn      first key   ([word, ...], ...)           the list that EXEC gave, None if it aborted
     digest                                            [applied index, digest]
 
-In a txn the list ["WATCH", key, seen] says that EXEC was bound to a key, and what was read from it
-after WATCH. All keys are absent when the run begins, and only what the history holds changes them;
-a value or token that is written is best used once, so that who reads it tells whom it is from.
+In a txn the words are the operations of this table, or Redis's commands; ["expect", key, seen] says
+that EXEC was bound to a key, and what was read from it after WATCH. A reply {"error": text} in a
+txn's value is an error of that command. All keys are absent when the run begins, and only what the
+history holds changes them; a value or token that is written is best used once, so that who reads it
+tells whom it is from.
 
-The header {"run": ...} has workload, nemeses, seed, nodes (their names), seconds, version, system,
-command (what repeats the run); for transactions `total`, what all accounts hold together, and
-`accounts`, their keys. `early_ms` (1) and `late_ms` (1000) say how far from its length a lease may
-end: only a run that attacks all clocks at once needs others.
+The header {"run": ...} has workload, nemeses, seed, nodes (how many), seconds, version, system and
+command (what repeats the run). `early_ms` (1) and `late_ms` (1000) say how far from its length a
+lease may end: only a run that attacks all clocks at once needs others.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class History:
         for operation in self.of(*ops):
             found.setdefault(operation.key, []).append(operation)
         return found
+
+    def nodes(self) -> list[str]:
+        """Every node that a client asked."""
+        return sorted({operation.node for operation in self.operations})
 
     def phase_ms(self, phase: str) -> float | None:
         """When a phase began."""

@@ -13,6 +13,16 @@ from chaos.history import Operation
 
 Words = list[Any]
 
+# The words of a transaction are operations' names, or Redis's own. `expect` is what was read from a
+# key after WATCH: EXEC only runs if the key still holds that.
+IN_TRANSACTIONS = {
+    "expect": "WATCH",
+    "cas": "GOBLIN.CAS",
+    "incr": "INCRBY",
+    "renew": "GOBLIN.CAEXPIRE",
+    "release": "GOBLIN.CAD",
+}
+
 
 def commands_of(operation: Operation) -> list[list[Any]]:
     """The requests that an operation stands for, in Redis's words."""
@@ -36,7 +46,7 @@ def commands_of(operation: Operation) -> list[list[Any]]:
         case "release":
             return [["GOBLIN.CAD", key, *args]]
         case "txn":
-            return args
+            return [[IN_TRANSACTIONS.get(word, word.upper()), *words] for word, *words in args]
     msg = f"no model of the operation {operation.op}"
     raise ValueError(msg)
 
@@ -111,8 +121,8 @@ def compared(operation: Operation) -> set[str]:
 def changes_nothing(operation: Operation) -> bool:
     """Whether an operation with this answer leaves every store as it was."""
     if operation.op == "txn":
-        reads = all(name in ("GET", "MGET", "WATCH") for name, *_ in operation.args)
-        return operation.value is None or reads
+        names = {name for name, *_ in commands_of(operation)}
+        return operation.value is None or names <= {"GET", "MGET", "WATCH"}
     if operation.op == "claim":
         return bool(operation.value != "CLAIMED")
     return operation.op == "get" or (operation.op != "incr" and operation.value == 0)
@@ -120,8 +130,9 @@ def changes_nothing(operation: Operation) -> bool:
 
 def writes_a_part(operation: Operation) -> bool:
     """Whether it may write over one key of a group without a look at what the others hold."""
-    blind = ("SET", "DEL")
-    return operation.op == "txn" and any(name in blind for name, *_ in operation.args)
+    return operation.op == "txn" and any(
+        name in ("SET", "DEL") for name, *_ in commands_of(operation)
+    )
 
 
 def needs_value(operation: Operation) -> bool:

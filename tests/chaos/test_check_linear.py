@@ -232,6 +232,52 @@ def test_the_search_agrees_with_the_definition(timed):
     assert min(answers.values()) > 200
 
 
+# ---- transactions --------------------------------------------------------------------------------
+
+FULL = [ok("set a 50", "OK", 0, 1), ok("set b 50", "OK", 0, 1)]
+
+
+def move(start, end, value, a=("50", "45"), b=("50", "55")):
+    watched = (["expect", "a", a[0]], ["expect", "b", b[0]])
+    done = (["set", "a", a[1]], ["set", "b", b[1]], ["get", "a"])
+    return op("txn", "", (*watched, *done), start, end, value)
+
+
+def look(a, b, start):
+    return op("txn", "", (["get", "a"], ["get", "b"]), start, start + 1, [a, b])
+
+
+RIGHT_TRANSACTIONS = {
+    "moved": [*FULL, move(2, 3, ["OK", "OK", "45"]), look("45", "55", 4)],
+    "aborted": [*FULL, move(2, 3, None), look("50", "50", 4)],
+    "perhaps moved": [*FULL, move(2, None, None), look("45", "55", 4)],
+    "perhaps not moved": [*FULL, move(2, None, None), look("50", "50", 4)],
+    "moved late": [*FULL, move(2, None, None), look("50", "50", 4), look("45", "55", 6)],
+}
+WRONG_TRANSACTIONS = {
+    "half moved": [*FULL, move(2, 3, ["OK", "OK", "45"]), look("45", "50", 4)],
+    "aborted, and moved": [*FULL, move(2, 3, None), look("45", "55", 4)],
+    "moved twice from one look": [*FULL, move(2, 3, ["OK", "OK", "45"]),
+                                  move(4, 5, ["OK", "OK", "45"])],
+    "read under WATCH what was not there": [*FULL, move(2, 3, ["OK", "OK", "45"], a=("49", "45"))],
+    "an error inside": [*FULL, move(2, 3, ["OK", {"error": "ERR"}, "45"])],
+    "a reply from the future": [*FULL, move(2, 3, ["OK", "OK", "50"])],
+    "perhaps moved, seen and gone": [
+        *FULL, move(2, None, None), look("45", "55", 4), look("50", "50", 6),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT_TRANSACTIONS)
+def test_right_transactions(name):
+    assert verdict(*RIGHT_TRANSACTIONS[name]).valid is True
+
+
+@pytest.mark.parametrize("name", WRONG_TRANSACTIONS)
+def test_wrong_transactions(name):
+    assert verdict(*WRONG_TRANSACTIONS[name]).valid is False
+
+
 # ---- a simulated store -------------------------------------------------------------------------
 
 

@@ -164,25 +164,25 @@ def test_reads_of_simulated_stores(seed):
 
 # ---- transactions --------------------------------------------------------------------------------
 
-BANK = {"accounts": ["a", "b"], "total": 100}
-MOVE = op("txn", "a", (["DECRBY", "a", 5], ["INCRBY", "b", 5]), 2, 3, [45, 55])
+MOVE = op("txn", "", (["incr", "a", -5], ["incr", "b", 5]), 2, 3, [45, 55])
+FULL = [ok("set a 50", "OK", 0, 1), ok("set b 50", "OK", 0, 1)]
 
 
 def look(a, b, start=4.0):
-    return op("txn", "a", (["GET", "a"], ["GET", "b"]), start, start + 1, [a, b])
+    return op("txn", "", (["get", "a"], ["get", "b"]), start, start + 1, [a, b])
 
 
 def test_transactions():
-    right = check(check_transactions, [look("50", "50", 0), MOVE, look("45", "55")], **BANK)
+    right = check(check_transactions, [*FULL, look("50", "50", 1), MOVE, look("45", "55")])
     assert right.valid is True
     assert right.looked_at == 2
     assert right.figures == {"moves": 1, "aborted": 0}
     for a, b in (("45", "50"), ("50", "55"), (None, "55")):
-        assert broken(check_transactions, [MOVE, look(a, b)], **BANK) == {"atomicity"}
-    by_mget = op("txn", "a", (["MGET", "a", "b"],), 4, 5, [["45", "50"]])
-    assert broken(check_transactions, [by_mget], **BANK) == {"atomicity"}
-    part = op("txn", "a", (["GET", "a"],), 4, 5, ["45"])
-    assert check(check_transactions, [part], **BANK).looked_at == 0
+        assert broken(check_transactions, [*FULL, MOVE, look(a, b)]) == {"atomicity"}
+    by_mget = op("txn", "", (["MGET", "a", "b"],), 4, 5, [["45", "50"]])
+    assert broken(check_transactions, [*FULL, MOVE, by_mget]) == {"atomicity"}
+    part = op("txn", "", (["get", "a"],), 4, 5, ["45"])
+    assert check(check_transactions, [*FULL, MOVE, part]).looked_at == 0
 
 
 # ---- convergence ---------------------------------------------------------------------------------
@@ -193,22 +193,22 @@ def digest(node, index, state, start=0.0):
 
 
 FINAL = Event(50.0, "phase", "final")
-NODES = {"nodes": ["n1", "n2", "n3"]}
+NODES = ("n1", "n2", "n3")
 
 
 def test_convergence():
-    late = [digest(node, 9, "x", 60) for node in NODES["nodes"]]
-    assert check(check_convergence, late, [FINAL], **NODES).valid is True
+    late = [digest(node, 9, "x", 60) for node in NODES]
+    assert check(check_convergence, late, [FINAL]).valid is True
     fork = [*late[:2], digest("n3", 9, "y", 60)]
-    found = check(check_convergence, fork, [FINAL], **NODES)
+    found = check(check_convergence, fork, [FINAL])
     assert [finding.rule for finding in found.findings] == ["convergence"]
     assert len(found.findings[0].operations) == 2
     early_fork = [digest("n1", 3, "x"), digest("n2", 3, "y"), *late]
-    assert check(check_convergence, early_fork, [FINAL], **NODES).valid is False
+    assert check(check_convergence, early_fork, [FINAL]).valid is False
     behind = [*late[:2], digest("n3", 8, "y", 60)]
-    assert check(check_convergence, behind, [FINAL], **NODES).valid == "unknown"
-    before = [digest(node, 9, "x", 10) for node in NODES["nodes"]]
-    assert check(check_convergence, before, [FINAL], **NODES).valid == "unknown"
+    assert check(check_convergence, behind, [FINAL]).valid == "unknown"
+    before = [digest(node, 9, "x", 10) for node in NODES]
+    assert check(check_convergence, before, [FINAL]).valid == "unknown"
 
 
 # ---- availability --------------------------------------------------------------------------------
@@ -237,8 +237,9 @@ def test_a_fault_that_nobody_survives_is_a_gap_to_its_end():
 
 def test_all_nodes_must_serve_again():
     quiet = [Event(100.0, "phase", "quiet")]
-    on = {node: ok("get k", None, 200, 210, node=node) for node in NODES["nodes"]}
-    assert check(availability, on.values(), quiet, **NODES).valid is True
+    on = {node: ok("get k", None, 200, 210, node=node) for node in NODES}
+    assert check(availability, on.values(), quiet).valid is True
     dead = [on["n1"], on["n2"], failed("get k", 200, 210, node="n3")]
-    assert check(availability, dead, quiet, **NODES).valid is False
-    assert check(availability, dead[:2], quiet, **NODES).valid == "unknown"
+    assert check(availability, dead, quiet).valid is False
+    earlier = ok("get k", None, 50, 60, node="n3")
+    assert check(availability, [*dead[:2], earlier], quiet).valid == "unknown"
