@@ -31,6 +31,7 @@ class Counter:
     maybe: list[tuple[Operation, int]] = field(default_factory=list)
     shown: list[tuple[Operation, int]] = field(default_factory=list)
     won_from: dict[int, Operation] = field(default_factory=dict)
+    doubles: list[tuple[int, Operation, Operation]] = field(default_factory=list)
     unfit: bool = False
 
 
@@ -40,7 +41,7 @@ def check(history: History) -> Check:
     counters: dict[str, Counter] = defaultdict(Counter)
     for operation in history.operations:
         if operation.outcome != "fail" and operation.op != "digest":
-            _take(result, counters, operation)
+            _take(counters, operation)
     for key, counter in counters.items():
         if not counter.unfit and (counter.added or counter.maybe):
             _check_key(result, key, counter)
@@ -52,7 +53,7 @@ def _number(value: object) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-def _take(result: Check, counters: dict[str, Counter], operation: Operation) -> None:
+def _take(counters: dict[str, Counter], operation: Operation) -> None:
     known, value, args = operation.outcome == "ok", operation.value, operation.args
     counter = counters[operation.key]
     match operation.op:
@@ -72,14 +73,14 @@ def _take(result: Check, counters: dict[str, Counter], operation: Operation) -> 
             if known:
                 counter.shown.append((operation, int(value)))
         case "cas":
-            _compare_and_set(result, counter, operation, args[0], args[1], known, value == "OK")
+            _compare_and_set(counter, operation, args[0], args[1], known, value == "OK")
         case "txn":
-            _transaction(result, counters, operation)
+            _transaction(counters, operation)
         case _:
             counter.unfit = True
 
 
-def _transaction(result: Check, counters: dict[str, Counter], operation: Operation) -> None:
+def _transaction(counters: dict[str, Counter], operation: Operation) -> None:
     commands = commands_of(operation)
     watched = {words[1]: words[2] for words in commands if words[0] == "WATCH"}
     known, value = operation.outcome == "ok", operation.value
@@ -87,13 +88,12 @@ def _transaction(result: Check, counters: dict[str, Counter], operation: Operati
         counter = counters[words[0]]
         if name == "SET" and words[0] in watched and len(words) == 2:
             old, won = watched[words[0]] or 0, value is not None
-            _compare_and_set(result, counter, operation, old, words[1], known, won)
+            _compare_and_set(counter, operation, old, words[1], known, won)
         elif name not in ("WATCH", "GET"):
             counter.unfit = True
 
 
 def _compare_and_set(
-    result: Check,
     counter: Counter,
     operation: Operation,
     old: object,
@@ -111,12 +111,14 @@ def _compare_and_set(
         counter.added.append((operation, 1))
         other = counter.won_from.setdefault(before, operation)
         if other is not operation:
-            text = f"two increments of {operation.key} both won from {before}"
-            result.broken("lost update", text, other, operation)
+            counter.doubles.append((before, other, operation))
 
 
 def _check_key(result: Check, key: str, counter: Counter) -> None:
     result.looked_at += len(counter.added) + len(counter.maybe)
+    for number, first, second in counter.doubles:
+        text = f"two increments of {key} both won from {number}"
+        result.broken("lost update", text, first, second)
     ended = _sums((o.end_ms or FOREVER, amount) for o, amount in counter.added)
     started = _sums((o.start_ms, amount) for o, amount in [*counter.added, *counter.maybe])
     last_end = max((o.end_ms or 0.0 for o, _ in counter.added), default=0.0)

@@ -1,9 +1,10 @@
 """Read your writes, on every node: a read sees what was acknowledged anywhere before it began.
 
-It needs keys without expiry whose values are written once each, so that a read tells which write it
-saw. Then three things can be wrong with a read: its value was certainly replaced before it began,
-its write began after it ended, or nobody wrote it. What a read saw was written by the end of that
-read, so a write of unknown outcome, or a slow one, counts from then on too: reads never go back.
+It needs keys without expiry, and takes it that a value tells which write it was; where several
+wrote the same, any of them may be meant. Then three things can be wrong with a read: its value was
+certainly replaced before it began, its write began after it ended, or nobody wrote it. What a read
+saw was written by the end of that read, so a write of unknown outcome, or a slow one, counts from
+then on too: reads never go back.
 """
 
 from __future__ import annotations
@@ -47,17 +48,14 @@ def check(history: History) -> Check:
     return result
 
 
-def _writes(on_key: list[Touch]) -> dict[str, Write] | None:
-    """By value; None if two writes left the same."""
-    writes: dict[str, Write] = {}
+def _writes(on_key: list[Touch]) -> dict[str, list[Write]]:
+    """By value."""
+    writes: dict[str, list[Write]] = defaultdict(list)
     for touch in on_key:
-        if touch.name == "GET" or (touch.known and touch.reply == 0):
-            continue
-        value = str(touch.words[-1])
-        if value in writes:
-            return None
-        done = touch.operation.end_ms if touch.known else None
-        writes[value] = Write(touch.operation, FOREVER if done is None else done)
+        if touch.name != "GET" and not (touch.known and touch.reply == 0):
+            done = touch.operation.end_ms if touch.known else None
+            write = Write(touch.operation, FOREVER if done is None else done)
+            writes[str(touch.words[-1])].append(write)
     return writes
 
 
@@ -73,16 +71,15 @@ def _reads(on_key: list[Touch]) -> list[tuple[Operation, str | None]]:
 
 def _check_key(result: Check, key: str, on_key: list[Touch]) -> int:
     writes = _writes(on_key)
-    if writes is None:
-        return 0
     reads = _reads(on_key)
     result.looked_at += len(reads)
     for operation, value in reads:
-        write = writes.get(value) if value is not None else None
+        sources = writes.get(value, []) if value is not None else []
         end = FOREVER if operation.end_ms is None else operation.end_ms
-        if write is not None and end < write.done_ms:
-            write.done_ms, write.seen_by = end, operation
-    done = sorted((w for w in writes.values() if w.done_ms < FOREVER), key=lambda w: w.done_ms)
+        if len(sources) == 1 and end < sources[0].done_ms:
+            sources[0].done_ms, sources[0].seen_by = end, operation
+    every = [write for of_value in writes.values() for write in of_value]
+    done = sorted((w for w in every if w.done_ms < FOREVER), key=lambda w: w.done_ms)
     times = [write.done_ms for write in done]
     newest: list[Write] = []  # of those done so far, the one that began last
     for write in done:
@@ -102,7 +99,7 @@ def _check_read(
     key: str,
     read: Operation,
     value: str | None,
-    writes: dict[str, Write],
+    writes: dict[str, list[Write]],
     last: Write | None,
 ) -> None:
     if value is None:
@@ -110,15 +107,17 @@ def _check_read(
             text = f"{read.node} found nothing in {key} after a write to it was acknowledged"
             result.broken("stale read", text, *_evidence(last), read)
         return
-    write = writes.get(value)
-    if write is None:
+    sources = writes.get(value, [])
+    begun = [w for w in sources if read.end_ms is None or w.operation.start_ms <= read.end_ms]
+    if not sources:
         result.broken("read from nowhere", f"{key} held {value}, which nobody wrote", read)
-    elif read.end_ms is not None and write.operation.start_ms > read.end_ms:
+    elif not begun:
         text = f"{read.node} read {value} from {key} before it was written"
-        result.broken("read from the future", text, read, write.operation)
-    elif last is not None and write.done_ms < last.operation.start_ms:
+        result.broken("read from the future", text, read, sources[0].operation)
+    elif last is not None and all(w.done_ms < last.operation.start_ms for w in begun):
         text = f"{read.node} read {value} from {key} after it was replaced"
-        result.broken("stale read", text, *_evidence(write), *_evidence(last), read)
+        newest = max(begun, key=lambda w: w.done_ms)
+        result.broken("stale read", text, *_evidence(newest), *_evidence(last), read)
 
 
 def _evidence(write: Write) -> list[Operation]:

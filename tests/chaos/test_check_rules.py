@@ -91,6 +91,12 @@ def test_a_counter_that_was_not_read_at_the_end_is_undecided():
 
 
 def test_what_is_no_counter_is_left_alone():
+    moves = [
+        op("txn", "", (["expect", "k", "5"], ["set", "k", "6"]), 0, 1, ["OK"]),
+        op("txn", "", (["expect", "k", "6"], ["set", "k", "5"]), 2, 3, ["OK"]),
+        op("txn", "", (["expect", "k", "5"], ["set", "k", "6"]), 4, 5, ["OK"]),
+    ]
+    assert broken(check_counters, moves) == set()
     assert check(check_counters, [ok("set k a", "OK", 0, 1), ok("get k", "a", 2, 3)]).looked_at == 0
     assert broken(check_counters, [ok("cas k 5 9", "OK", 0, 1), final(9)]) == set()
 
@@ -151,6 +157,13 @@ def test_a_stale_read_on_another_node():
     found = check(check_reads, [write, ok("get k", None, 11, 12, node="n2")])
     assert [finding.rule for finding in found.findings] == ["stale read"]
     assert found.figures == {"after a write on another node": 1}
+
+
+def test_a_value_that_was_written_twice_may_be_either():
+    again = [ok("set k 1", "OK", 0, 10), ok("set k 2", "OK", 20, 30), ok("set k 1", "OK", 40, 50)]
+    assert broken(check_reads, [*again, ok("get k", "1", 51, 52)]) == set()
+    assert broken(check_reads, [*again, ok("get k", "2", 51, 52)]) == {"stale read"}
+    assert broken(check_reads, [*again[:2], ok("get k", "1", 31, 32), again[2]]) == {"stale read"}
 
 
 @pytest.mark.parametrize("seed", range(5))
