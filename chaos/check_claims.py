@@ -62,27 +62,37 @@ class Tenure:
 def check(history: History) -> Check:
     """All rules on all claim keys."""
     result = Check(NAME, of="claims granted")
-    early_ms = float(history.run.get("early_ms", EARLY_MS))
     late_ms = float(history.run.get("late_ms", LATE_MS))
-    keys = {operation.key for operation in history.of("claim")}
-    by_key: dict[str, list[Touch]] = defaultdict(list)
-    for operation in history.operations:
-        for touch in touches(operation):
-            if touch.key in keys:
-                by_key[touch.key].append(touch)
+    held = tenures(history)
     contested = 0
-    for key, on_key in by_key.items():
-        tenures = _tenures(on_key, early_ms)
-        granted = [tenure for tenure in tenures if tenure.granted]
+    for key, on_key in _by_claim_key(history).items():
+        granted = [tenure for tenure in held[key] if tenure.granted]
         result.looked_at += len(granted)
         contested += sum(t.name == "GOBLIN.CLAIM" and t.known for t in on_key) > len(granted)
         _double_holders(result, key, granted)
+        denied: set[int] = set()
         for touch in on_key:
             if touch.known:
-                _against_the_sure(result, key, touch, granted)
-                _against_the_possible(result, key, touch, tenures, late_ms)
-    result.figures = {"keys": len(by_key), "contested keys": contested}
+                _against_the_sure(result, key, touch, granted, denied)
+                _against_the_possible(result, key, touch, held[key], late_ms)
+    result.figures = {"keys": len(held), "contested keys": contested}
     return result
+
+
+def tenures(history: History) -> dict[str, list[Tenure]]:
+    """By claim key, who held it or may have."""
+    early_ms = float(history.run.get("early_ms", EARLY_MS))
+    found = _by_claim_key(history)
+    return {key: _tenures(on_key, early_ms) for key, on_key in found.items()}
+
+
+def _by_claim_key(history: History) -> dict[str, list[Touch]]:
+    by_key: dict[str, list[Touch]] = {operation.key: [] for operation in history.of("claim")}
+    for operation in history.operations:
+        for touch in touches(operation):
+            if touch.key in by_key:
+                by_key[touch.key].append(touch)
+    return by_key
 
 
 def _end(operation: Operation) -> float:
@@ -170,22 +180,26 @@ def _met(touch: Touch) -> str | None:
     return None
 
 
-def _against_the_sure(result: Check, key: str, touch: Touch, granted: list[Tenure]) -> None:
+def _against_the_sure(
+    result: Check, key: str, touch: Touch, granted: list[Tenure], denied: set[int]
+) -> None:
+    """Each claim is denied once only: what follows from one mistake would fill pages."""
     operation, met = touch.operation, _met(touch)
     refused = touch.name in ("GOBLIN.CAEXPIRE", "GOBLIN.CAD") and touch.reply == 0
     for tenure in granted:
-        if operation is tenure.claim or not (
-            tenure.sure_from < operation.start_ms and _end(operation) < tenure.sure_to
-        ):
+        inside = tenure.sure_from < operation.start_ms and _end(operation) < tenure.sure_to
+        if not inside or operation is tenure.claim or id(tenure) in denied:
             continue
         if met is not None and met != tenure.token:
             shown = f"the token {met}" if met else "no claim"
             text = f"{operation.node} met {shown} on {key} while {tenure.token} held it"
             rule = "double holder" if operation.op == "claim" else "token"
             result.broken(rule, text, tenure.claim, operation)
+            denied.add(id(tenure))
         elif refused and str(touch.words[1]) == tenure.token:
             text = f"{operation.node} did not know {tenure.token}, which held {key}"
             result.broken("claim lost", text, tenure.claim, operation)
+            denied.add(id(tenure))
 
 
 def _against_the_possible(

@@ -33,7 +33,7 @@ def check(history: History) -> Check:
     for operation in history.operations:
         if operation.outcome != "fail":
             continue
-        kinds[(operation.error or "no text").split(" ")[0]] += 1
+        kinds[_kind(operation.error or "no text")] += 1
         own = written(operation) - executable
         result.looked_at += bool(own)
         for value in sorted(own & first_seen.keys()):
@@ -42,3 +42,9 @@ def check(history: History) -> Check:
             result.broken("error truth", text, operation, witness)
     result.figures = dict(kinds.most_common())
     return result
+
+
+def _kind(error: str) -> str:
+    """An error's code, or what stands before its details."""
+    code = error.split(" ")[0]
+    return code if code.isupper() else error.split(":")[0]
