@@ -134,7 +134,7 @@ NOT_POSITIVE = row(
 VALUE_OUT_OF_RANGE = row(
     Cause.REQUEST,
     "ERR value is out of range",
-    "Of a negative count a million is the most.",
+    "Of a negative count -100000 is the lowest.",
 )
 OFFSET_OUT_OF_RANGE = row(
     Cause.REQUEST, "ERR offset is out of range", "A string begins at offset 0."

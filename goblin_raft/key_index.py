@@ -14,8 +14,11 @@ from zlib import crc32
 
 # A leaf that holds more is split: small enough to be sorted for one page of a scan, large enough
 # that the row of leaves stays short.
-LEAF_NAMES_MAX = 256
+LEAF_NAMES_MAX = 512
 HASHES = 1 << 32
+# A page has no more names than this and those that share the last one's hash, whatever is asked
+# for: nothing else runs on the node meanwhile.
+PAGE_NAMES_MAX = 10_000
 
 
 class KeyIndex:
@@ -32,6 +35,13 @@ class KeyIndex:
         self.clear()
         for name in names:
             self.add(name)
+
+    def copy(self) -> KeyIndex:
+        """An index of its own, with the same names."""
+        other = KeyIndex()
+        other._starts = self._starts.copy()
+        other._leaves = [leaf.copy() for leaf in self._leaves]
+        return other
 
     def clear(self) -> None:
         """Remove all."""
@@ -58,6 +68,7 @@ class KeyIndex:
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """About `count` names from the cursor on, and the next cursor; 0 when that was all."""
+        count = min(count, PAGE_NAMES_MAX)
         starts, leaves = self._starts, self._leaves
         found: list[bytes] = []
         last = -1

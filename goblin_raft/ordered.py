@@ -41,6 +41,12 @@ class Ordered:
         half = PIECE_ITEMS_MAX // 2
         self._pieces = [row[at : at + half] for at in range(0, len(row), half)] or [[]]
 
+    def copy(self) -> Ordered:
+        """A row of its own, with the same items."""
+        other = Ordered()
+        other._pieces = [piece.copy() for piece in self._pieces]
+        return other
+
     def __len__(self) -> int:
         return sum(map(len, self._pieces))
 

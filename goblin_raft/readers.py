@@ -23,8 +23,8 @@ INT64_CHARS_MAX = 20
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 UINT64_MAX = 2**64 - 1
 CURSOR_CHARS_MAX = 100
-# A client may ask for the same few members again and again; this many make a large enough reply.
-SAMPLES_MAX = 1_000_000
+# A client may ask for the same few names again and again; this many make a large enough reply.
+SAMPLES_MAX = 100_000
 ZERO = ord("0")
 # Longest time from now. The rest of the 64 bits is room for the clock, up to the year 2248, so
 # that a deadline always fits; Redis leaves exactly as much as its clock shows.

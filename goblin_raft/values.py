@@ -2,7 +2,8 @@
 
 A string is plain `bytes`. Hashes and sorted sets are dicts with a name of their own, so that a
 type check is an identity test; they are changed by their own methods only, because what makes them
-fast to scan and to range over goes with them.
+fast to scan and to range over goes with them. The order of their names, oldest first, is a part of
+them: it goes through snapshots, so it is the same on every replica.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ class _Collection(dict[bytes, V]):
     def __init__(self, items: Iterable[tuple[bytes, V]] = ()) -> None:
         super().__init__(items)
         self._index = KeyIndex(self) if len(self) > UNINDEXED_MAX else None
+
+    def _take_from(self, other: _Collection[V]) -> None:
+        """Become a copy, faster than name by name."""
+        self.update(other)
+        self._index = other._index.copy() if other._index is not None else None
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
         """About so many names from a cursor on, and the next cursor: see KeyIndex."""
@@ -61,6 +67,12 @@ class Hash(_Collection[bytes]):
 
     __slots__ = ()
 
+    def copy(self) -> Hash:
+        """A hash of its own."""
+        other = Hash()
+        other._take_from(self)
+        return other
+
     def set(self, field: bytes, value: bytes) -> bool:
         """Set a field; whether it is new."""
         new = field not in self
@@ -86,6 +98,13 @@ class SortedSet(_Collection[float]):
     def __init__(self, items: Iterable[tuple[bytes, float]] = ()) -> None:
         super().__init__(items)
         self.order = Ordered((score, member) for member, score in self.items())
+
+    def copy(self) -> SortedSet:
+        """A sorted set of its own."""
+        other = SortedSet()
+        other._take_from(self)
+        other.order = self.order.copy()
+        return other
 
     def set(self, member: bytes, score: float) -> None:
         """Set the score of a member, new or not."""
@@ -129,19 +148,18 @@ def copy_value(value: Value) -> Value:
     """A value of its own, equal to another."""
     if isinstance(value, bytes):
         return value
-    return Hash(value.items()) if isinstance(value, Hash) else SortedSet(value.items())
+    return value.copy()
 
 
 def encode_value(value: Value) -> Iterator[tuple[int, Encoded]]:
-    """Kind and content, in portions when it is large; equal for equal values."""
+    """Kind and content, in portions when it is large; equal for values with an equal history."""
     if isinstance(value, bytes):
         yield STRING, value
         return
     kind = HASH if isinstance(value, Hash) else SORTED_SET
     flat: list[bytes | float] = []
     size = 0
-    for name in sorted(value):  # a dict's own order depends on its history
-        held = value[name]
+    for name, held in value.items():
         flat += (name, held)
         size += len(name) + (len(held) if isinstance(held, bytes) else 8)
         if len(flat) >= 2 * PORTION_NAMES or size >= PORTION_BYTES:

@@ -97,7 +97,7 @@ TESTED_IN = {
         "commands.diagnostics"
     ),
     "test_docs.py": "docs_examples",
-    "test_transcripts.py": (
+    "test_differential_commands.py": (
         "tails commands.conditional commands.counters commands.expiry commands.objects "
         "commands.ranges commands.scans commands.unions"
     ),

@@ -11,7 +11,6 @@ from goblin_raft.values import (
     Hash,
     SortedSet,
     copy_value,
-    encode_value,
 )
 
 
@@ -69,6 +68,24 @@ def test_a_small_one_is_one_page_and_a_large_one_is_not():
     assert len(names) == 1
 
 
+def test_a_copy_of_a_large_one_is_its_own():
+    for old in (
+        Hash((b"%d" % number, b"v") for number in range(3000)),
+        SortedSet((b"%d" % number, float(number)) for number in range(3000)),
+    ):
+        new = copy_value(old)
+        assert type(new) is type(old)
+        assert (new, list(new)) == (old, list(old))
+        for number in range(1, 3000):
+            assert old.remove(b"%d" % number)
+        assert sorted(scanned(new)) == sorted(new)
+        assert len(scanned(new)) == 3000
+        assert scanned(old) == [b"0"]
+        if isinstance(new, SortedSet):
+            assert list(new.order.slice(2998, 9999)) == [(2998.0, b"2998"), (2999.0, b"2999")]
+            assert list(old.order.slice(0, 9)) == [(0.0, b"0")]
+
+
 def test_a_copy_is_its_own():
     for value in (Hash({b"a": b"1"}), SortedSet({b"a": 1.0})):
         copy = copy_value(value)
@@ -94,10 +111,18 @@ def test_a_large_value_goes_through_a_snapshot_in_portions():
     assert sorted(scanned(new.values[b"h"])) == sorted(old.values[b"h"])
 
 
-def test_equal_values_are_encoded_equally():
-    one, other = SortedSet(), SortedSet()
-    for number in range(2000):
-        one.set(b"%d" % number, 1.0)
-        other.set(b"%d" % (1999 - number), 0.0)
-        other.set(b"%d" % (1999 - number), 1.0)
-    assert list(encode_value(one)) == list(encode_value(other))
+def test_the_order_of_names_goes_through_a_snapshot():
+    old = Keyspace()
+    fields, members = Hash(), SortedSet()
+    for name in (b"c", b"a", b"b", b"d"):
+        fields.set(name, b"v")
+        members.set(name, 1.0)
+    fields.remove(b"a")
+    fields.set(b"a", b"again")
+    old.put(b"h", fields)
+    old.put(b"z", members)
+    new = Keyspace()
+    new.load(list(old.items()))
+    assert list(new.values[b"h"]) == [b"c", b"b", b"d", b"a"]
+    assert list(new.values[b"z"]) == [b"c", b"a", b"b", b"d"]
+    assert list(copy_value(new.values[b"h"])) == [b"c", b"b", b"d", b"a"]

@@ -106,21 +106,21 @@ def hdel(keyspace: Keyspace, at: Instant, key: bytes, names: list[bytes]) -> Rep
 
 @family.read("HGETALL", key())
 def hgetall(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Read all fields of a hash and their values, in no particular order."""
+    """Read all fields of a hash and their values, the oldest first."""
     fields = fields_of(keyspace, at, key)
     return fields if isinstance(fields, Failure) else Map(dict(fields))
 
 
 @family.read("HKEYS", key())
 def hkeys(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Read the names of all fields of a hash, in no particular order."""
+    """Read the names of all fields of a hash, the oldest first."""
     fields = fields_of(keyspace, at, key)
     return fields if isinstance(fields, Failure) else list(fields)
 
 
 @family.read("HVALS", key())
 def hvals(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
-    """Read the values of all fields of a hash, in no particular order."""
+    """Read the values of all fields of a hash, in the order of HKEYS."""
     fields = fields_of(keyspace, at, key)
     return fields if isinstance(fields, Failure) else list(fields.values())
 

@@ -91,7 +91,7 @@ LIMIT = valued("LIMIT", integer("offset"), integer("count"))
 
 def range_options_agree(by: str | None, window: Window, withscores: bool) -> None:
     """Which options of ZRANGE exclude each other, in the words of Redis."""
-    if window is not None and by is None:
+    if by is None and window is not None and window[1] != -1:  # Redis takes -1 for "not given"
         raise errors.LIMIT_WITHOUT_RANGE.refusal()
     if withscores and by == "BYLEX":
         raise errors.SCORES_WITH_BYLEX.refusal()

@@ -7,7 +7,6 @@ writes.
 from __future__ import annotations
 
 import random
-from itertools import islice
 
 from goblin_raft import errors
 from goblin_raft.arguments import Argument, flag, key, options, string, valued
@@ -29,6 +28,9 @@ TRIES = 100
 CURSOR = Argument("cursor", "integer", read_cursor)
 MATCH = valued("MATCH", Argument("pattern", "pattern", string("pattern").read))
 COUNT = valued("COUNT", Argument("count", "integer", read_page_size))
+
+# So many names are looked up one by one rather than out of a list of all.
+FEW = 50
 
 dice = random.Random()
 
@@ -144,9 +146,9 @@ def zscan(
 
 def sample(values: Hash | SortedSet, count: int) -> list[bytes]:
     """So many names at random, each at most once; of a negative count any as often as it comes."""
-    if count < 0:
+    if -FEW <= count < 0:
         return [values.near(dice.randrange(HASHES)) for _ in range(-count)]
-    if count >= len(values):
-        return list(values)
-    chosen = set(dice.sample(range(len(values)), count))
-    return [name for place, name in enumerate(islice(values, len(values))) if place in chosen]
+    names = list(values)
+    if count < 0:
+        return dice.choices(names, k=-count)
+    return names if count >= len(names) else dice.sample(names, count)

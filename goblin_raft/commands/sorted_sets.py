@@ -28,6 +28,8 @@ family = Family("sorted-set")
 WRONG_TYPE = errors.WRONG_TYPE.failure()
 NOT_A_NUMBER = errors.SCORE_NOT_A_NUMBER.failure()
 
+COUNT = optional(Argument("count", "integer", read_pop_count))
+
 # A key that does not exist is a set without members. Nobody writes into this one.
 NO_MEMBERS = SortedSet()
 
@@ -174,13 +176,13 @@ def zrem(keyspace: Keyspace, at: Instant, key: bytes, names: list[bytes]) -> Rep
     return removed
 
 
-@family.write("ZPOPMIN", key(), optional(Argument("count", "integer", read_pop_count)))
+@family.write("ZPOPMIN", key(), COUNT, options())
 def zpopmin(keyspace: Keyspace, at: Instant, key: bytes, count: int | None) -> Reply:
     """Remove the member with the lowest score, or so many, and read them with their scores."""
     return _pop(keyspace, at, key, count, highest=False)
 
 
-@family.write("ZPOPMAX", key(), optional(Argument("count", "integer", read_pop_count)))
+@family.write("ZPOPMAX", key(), COUNT, options())
 def zpopmax(keyspace: Keyspace, at: Instant, key: bytes, count: int | None) -> Reply:
     """Remove the member with the highest score, or so many, and read them with their scores."""
     return _pop(keyspace, at, key, count, highest=True)
