@@ -267,7 +267,15 @@ def comparable(words: list[bytes], tree: Any) -> Any:
         return kind, round(int(content) / unit / 1000) if int(content) >= 0 else content
     if name == b"OBJECT":  # Redis also remembers how a string came about
         return kind, b"raw" if content in (b"int", b"embstr") else content
-    return tree
+    return one_zero(tree) if name.startswith(b"Z") else tree
+
+
+def one_zero(tree: Any) -> Any:
+    """Redis makes a score of -0 0 when it stores it in a small set, and only then."""
+    kind, content = tree
+    if isinstance(content, list):
+        return kind, [one_zero(each) for each in content]
+    return kind, b"0" if content == b"-0" else content
 
 
 def agree(words: list[bytes], here: Any, there: Any) -> bool:
@@ -285,7 +293,7 @@ KEY_FIRST = {b"GETEX", b"HSCAN", b"ZSCAN"}
 SEVERAL_FAULTS = {
     *[b"ZADD", b"ZRANGE", b"ZRANGESTORE", b"ZRANGEBYSCORE", b"ZREVRANGEBYSCORE", b"ZRANGEBYLEX"],
     *[b"ZREVRANGEBYLEX", b"ZUNION", b"ZINTER", b"COPY", b"HRANDFIELD", b"ZRANDMEMBER", b"SCAN"],
-    *[b"HSCAN", b"ZSCAN", b"EXPIRE", b"ZREVRANGE"],
+    *[b"HSCAN", b"ZSCAN", b"EXPIRE", b"ZREVRANGE", b"ZUNIONSTORE", b"ZINTERSTORE"],
 }
 
 

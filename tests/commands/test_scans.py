@@ -22,16 +22,15 @@ def test_there_is_no_random_key_when_all_are_over(node):
     assert node.call("RANDOMKEY") is None
 
 
+OF_TYPES = [("HSET", "HRANDFIELD", "WITHVALUES"), ("ZADD", "ZRANDMEMBER", "WITHSCORES")]
+
+
 @pytest.mark.parametrize("size", [3, 1000])
-@pytest.mark.parametrize(
-    "name, more", [("HRANDFIELD", "WITHVALUES"), ("ZRANDMEMBER", "WITHSCORES")]
-)
-def test_random_names_are_names(node, size, name, more):
+@pytest.mark.parametrize("write, name, more", OF_TYPES)
+def test_random_names_are_names(node, size, write, name, more):
     names = [b"%d" % number for number in range(size)]
     for each in names:
-        node.call(
-            *(["HSET", "k", each, each] if name == "HRANDFIELD" else ["ZADD", "k", each, each])
-        )
+        node.call(write, "k", each, each)
     for count in (1, 2, 3, size, size + 1):
         found = node.call(name, "k", count)
         assert len(found) == len(set(found)) == min(size, count)
