@@ -183,8 +183,9 @@ def flags_of(session: Session) -> str:
 
 
 def line_of(client: ClientStatus, now_s: float) -> bytes:
-    """One line of CLIENT LIST, with Redis's names."""
+    """One line of CLIENT LIST, with Redis's names; some clients fail without all of them."""
     session = client.session
+    queued = session.transaction
     fields: list[tuple[bytes, object]] = [
         (b"id", session.id),
         (b"addr", session.address),
@@ -198,12 +199,17 @@ def line_of(client: ClientStatus, now_s: float) -> bytes:
         (b"sub", len(session.subscriber.channels)),
         (b"psub", len(session.subscriber.patterns)),
         (b"ssub", 0),
-        (b"multi", -1 if session.transaction is None else len(session.transaction.queued)),
+        (b"multi", -1 if queued is None else len(queued.queued)),
         (b"qbuf", client.input_bytes),
         (b"qbuf-free", 0),
+        (b"argv-mem", 0),
+        (b"multi-mem", 0 if queued is None else queued.size_bytes),
+        (b"rbs", 0),
+        (b"rbp", 0),
         (b"obl", 0),
         (b"oll", 0),
         (b"omem", client.output_bytes),
+        (b"tot-mem", client.input_bytes + client.output_bytes),
         (b"events", "r"),
         (b"cmd", session.last_command.lower().replace(" ", "|") or "NULL"),
         (b"user", session.user or b"(none)"),
