@@ -184,12 +184,14 @@ def judge(client: Client, results: dict[str, str]) -> tuple[str, list[str]]:
             if pattern:
                 wrong.append(f"{feature} works now: say so in MATRIX")
         elif pattern and re.search(pattern, result):
-            refused.append(f"{feature}: {shortened(result)}")
+            # Without the client's own word for an error, and once for both protocols.
+            message = re.sub(r"^\w*Error: (ERR )?", "", result).strip()
+            refused.append(f"{feature.partition(': ')[2] or feature} (`{shortened(message)}`)")
         else:
             wrong.append(f"{feature}: {result}")
     if wrong:
         return "**wrong**: " + "; ".join(map(shortened, wrong)), wrong
-    return "works" + (f"; refused: {'; '.join(refused)}" if refused else ""), []
+    return "works" + (f"; refused: {'; '.join(dict.fromkeys(refused))}" if refused else ""), []
 
 
 def shortened(text: str) -> str:
@@ -358,9 +360,8 @@ def run_tools(ports: list[int]) -> tuple[dict[str, list[str]], list[str]]:
     """The programs of Debian that speak the protocol."""
     rows: dict[str, list[str]] = {}
     wrong: list[str] = []
-    for name, function in (
-        ("redis-cli", redis_cli), ("redis-benchmark", redis_benchmark), ("redis_exporter", exporter),
-    ):  # fmt: skip
+    functions = (redis_cli, redis_benchmark, exporter)
+    for name, function in zip(TOOLS, functions, strict=True):
         cells = []
         version = "?"
         for port in ports:
@@ -401,10 +402,10 @@ def redis_cli(port: int) -> str:
     expect(output([*cli, "-3", "GET", "tool"]), "^v")
     expect(output([*cli, "-n", "5", "GET", "tool"]), "^$")
     expect(output(cli, stdin="help goblin.claim\n"), "GOBLIN.CLAIM claim_key result_key token")
-    commands = "".join(f"SET pipe:{n} {n}\r\n" for n in range(20_000))
-    expect(output([*cli, "--pipe"], stdin=commands), "errors: 0, replies: 20000")
+    commands = "".join(f"SET pipe:{n} {n}\r\n" for n in range(2000))
+    expect(output([*cli, "--pipe"], stdin=commands), "errors: 0, replies: 2000")
     expect(output([*cli, "INFO", "server"]), "redis_version:")
-    expect(output([*cli, "--scan", "--pattern", "pipe:1999*"]), "pipe:19999")
+    expect(output([*cli, "--scan", "--pattern", "pipe:199*"]), "pipe:1999")
     expect(output([*cli, "--bigkeys"]), "Biggest string found")
     expect(output([*cli, "EVAL", "return 1", "0"]), "^ERR |unknown command")
     return output(["redis-cli", "--version"]).split()[1]
