@@ -111,6 +111,30 @@ def test_a_higher_term_is_on_disk_before_it_is_told(c):
     assert "append_answer" not in kinds(turn.now) or turn.batch is None
 
 
+def test_no_more_is_acknowledged_than_a_message_proved(c):
+    """A has a tail of its own; B's message proves nothing about it."""
+    c.isolate("A")
+    c.append("A", *[f"stale{number}" for number in range(5)])
+    c.elect("B", "C")
+    previous = c.log("B")[-2]
+    c.links |= {("A", "B")}
+    message = {
+        "type": "append_entries",
+        "term": c.term("B"),
+        "commit_index": 100,
+        "prev_index": previous[0],
+        "prev_term": previous[1],
+        "entries": [],
+        "clock_ms": 0,
+        "answer": True,
+    }
+    c.arrive("B", "A", message)
+    c.tick("A")
+    (answer,) = [m for m in c.wires["A", "B"] if m["type"] == "append_answer"]
+    assert (answer["success"], answer["next_index"]) == (True, previous[0] + 1)
+    assert c.commit_index("A") == previous[0]
+
+
 # ---- reads --------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
+import pytest
+
+from goblin_raft.config import Config
 from goblin_raft.consensus.log import Log
 from goblin_raft.consensus.snapshot_transfer import RESEND_AFTER_S, Loading
 from goblin_raft.consensus.snapshots import Snapshot, write_snapshot
+from goblin_raft.consensus.transport import Network
+from tests.conftest import free_port
 
 
 def test_o1_a_restarted_node_takes_no_read_index_meant_for_its_former_life(clusters):
@@ -191,3 +199,35 @@ def test_o7_a_draft_that_is_done_while_a_newer_snapshot_is_being_written_is_forg
     log = Log(tmp_path / "n1", node_id="n1", cluster_name="goblin")
     assert list(log.snapshot_blocks()) == [b"state"]
     log.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not on this system")
+def test_o8_both_ends_of_a_session_notice_silence():
+    """What the kernel was asked to do; what comes of it: tests/chaos/test_netns.py."""
+    ports = [free_port(), free_port()]
+    peers = ",".join(f"n{i}=127.0.0.1:{port}" for i, port in enumerate(ports, 1))
+
+    async def story():
+        networks = [
+            Network(
+                Config(node_id=f"n{i}", raft=f"127.0.0.1:{port}", peers=peers),
+                on_message=lambda peer, message: None,
+                on_link=lambda peer, up: None,
+            )
+            for i, port in enumerate(ports, 1)
+        ]
+        for network in networks:
+            await network.listen()
+            network.dial()
+        while not all(network._outgoing and network._incoming for network in networks):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        options = set()
+        for network in networks:
+            for session in [*network._outgoing.values(), *network._incoming.values()]:
+                connection = session.transport.get_extra_info("socket")
+                options.add(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        for network in networks:
+            await network.close()
+        return options
+
+    assert asyncio.run(asyncio.wait_for(story(), 10)) == {Config().quorum_timeout_ms}
