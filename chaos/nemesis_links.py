@@ -17,15 +17,14 @@ def between(one: list[str], other: list[str]) -> list[Pair]:
 
 
 async def leader_in_minority(stage: Stage) -> list[Pair]:
-    leader, followers = await stage.leader(), await stage.followers()
-    followers = [f for f in followers if f != leader]
+    leader, followers = await stage.line_up()
     inside = [leader, *followers[: stage.minority - 1]]
     return between(inside, [n for n in stage.ids if n not in inside])
 
 
 async def leader_in_majority(stage: Stage) -> list[Pair]:
-    leader, followers = await stage.leader(), await stage.followers()
-    outside = [f for f in followers if f != leader][: stage.rng.randint(1, stage.minority)]
+    _, followers = await stage.line_up()
+    outside = followers[: stage.rng.randint(1, stage.minority)]
     return between(outside, [n for n in stage.ids if n not in outside])
 
 

@@ -25,11 +25,12 @@ class Kill(Nemesis):
         return await self.of_kind(stage, kind)
 
     async def of_kind(self, stage: Stage, kind: str) -> tuple[str, list[str]]:
-        leader, followers = await stage.leader(), await stage.followers()
+        leader, followers = await stage.line_up()
+        either = [leader, *followers] if stage.rng.random() < 0.5 else followers
         chosen = {
             "leader": [leader],
             "follower": followers[:1],
-            "minority": (await stage.some())[: stage.minority],
+            "minority": either[: stage.minority],
             "majority": [leader, *followers[: stage.minority]],
             "all": [leader, *followers],
         }[kind]

@@ -14,16 +14,18 @@ import shlex
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos import history, preload
+from chaos import history, preload, report
 from chaos.catalogue import NEMESES, WORKLOADS
 from chaos.netns import NetnsLinks
 from chaos.nodes import Launch, Links, Nodes
 from chaos.proxy import ProxyLinks
 from chaos.stage import Nemesis, Stage, attack
+from chaos.verdict import Verdict, judge
 from chaos.workload import Arena, GoblinDialect, Session, Timeline, Workload, connector, working
 from goblin_raft import __version__
 from goblin_raft.config import Config
@@ -70,7 +72,7 @@ class Result:
     """What a run came to. `findings` of the harness stand beside those of the checkers."""
 
     plan: Plan
-    verdict: Any  # chaos.verdict.Verdict
+    verdict: Verdict
     findings: list[str]
     operations: int
     outcomes: dict[str, int]
@@ -82,13 +84,11 @@ class Result:
     @property
     def valid(self) -> bool | str:
         """True, False, or "unknown"."""
-        if self.findings or (self.verdict is not None and self.verdict.valid is False):
-            return False
-        return "unknown" if self.verdict is None else self.verdict.valid
+        return False if self.findings else self.verdict.valid
 
     def summary(self) -> dict[str, Any]:
         """For a machine, and for the sum of many runs."""
-        texts = [f"{f.rule}: {f.text}" for f in self.verdict.findings] if self.verdict else []
+        texts = [f"{f.rule}: {f.text}" for f in self.verdict.findings]
         return {
             "command": self.plan.command(),
             "workload": self.plan.workload,
@@ -124,13 +124,12 @@ def version() -> str:
     return f"{__version__} ({told.stdout.strip()})"
 
 
-def judged(path: Path) -> Any:
-    """The checkers' verdict on a history; None where there are no checkers yet."""
-    try:
-        from chaos.verdict import judge
-    except ImportError:
-        return None
-    return judge(history.read(path))
+def judged(directory: Path, complaints: Sequence[str]) -> Verdict:
+    """The checkers' verdict on the history in this directory, and a page about it beside it."""
+    seen = history.read(directory / "history.jsonl")
+    verdict = judge(seen)
+    report.write(directory / "report.html", seen, verdict, complaints)
+    return verdict
 
 
 class Run:
@@ -183,7 +182,7 @@ class Run:
                 self._unmount()
         seconds = timeline.now_ms() / 1000
         findings = [*stage.findings, *self._complaints()]
-        verdict = await asyncio.to_thread(judged, plan.directory / "history.jsonl")
+        verdict = await asyncio.to_thread(judged, plan.directory, findings)
         result = Result(
             plan,
             verdict,

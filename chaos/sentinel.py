@@ -278,23 +278,22 @@ async def attack(plan: Plan, *, wait: bool) -> dict[str, Any]:
         "system": "redis-sentinel" + (" WAIT 1" if wait else ""),
         "command": plan.command() + " --system redis-sentinel" + (" --wait" if wait else ""),
     }
-    path = plan.directory / "history.jsonl"
-    with history.Recorder(path, about) as recorder:
+    with history.Recorder(plan.directory / "history.jsonl", about) as recorder:
         timeline = Timeline(recorder)
         stage = Stage(machines, links, timeline, random.Random(plan.seed))  # type: ignore[arg-type]
         try:
             await _phases(plan, stage, machines, SentinelDialect(wait=wait))
         finally:
             await machines.close()
-    verdict = await asyncio.to_thread(judged, path)
+    verdict = await asyncio.to_thread(judged, plan.directory, stage.findings)
     summary = {
         **about,
         "operations": timeline.operations,
         "outcomes": timeline.outcomes,
         "faults": stage.counts,
-        "valid": None if verdict is None else verdict.valid,
-        "rules": dict(Tally(f.rule for f in verdict.findings)) if verdict else {},
-        "findings": [f"{f.rule}: {f.text}" for f in verdict.findings] if verdict else [],
+        "valid": verdict.valid,
+        "rules": dict(Tally(f.rule for f in verdict.findings)),
+        "findings": [f"{f.rule}: {f.text}" for f in verdict.findings],
         "notes": stage.findings,
     }
     (plan.directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")

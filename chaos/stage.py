@@ -53,19 +53,16 @@ class Stage:
         """The same stage with chance of its own, for one of several faults at a time."""
         return replace(self, rng=rng)
 
-    async def leader(self) -> str:
-        """The leader, or any node if there is none."""
-        return await self.nodes.leader() or self.rng.choice(self.ids)
-
-    async def followers(self) -> list[str]:
-        leader = await self.leader()
+    async def line_up(self) -> tuple[str, list[str]]:
+        """The leader, or any node if there is none, and all others in any order."""
+        leader = await self.nodes.leader() or self.rng.choice(self.ids)
         others = [node_id for node_id in self.ids if node_id != leader]
         self.rng.shuffle(others)
-        return others
+        return leader, others
 
     async def some(self) -> list[str]:
-        """The leader first or last, the rest shuffled: a minority of these is a fair choice."""
-        leader, others = await self.leader(), await self.followers()
+        """All nodes, the leader first or last: the first of these are a fair choice."""
+        leader, others = await self.line_up()
         return [leader, *others] if self.rng.random() < 0.5 else [*others, leader]
 
     def begins(self, what: str, nodes: Iterable[str]) -> None:
