@@ -10,10 +10,11 @@ from pathlib import Path
 from chaos.client import Client
 from chaos.preload import Control
 from chaos.stage import Nemesis, Stage
-from goblin_raft.consensus.engine import DISK_EXIT_CODE
 
 HOUR_MS = 3_600_000
 BALLAST = "ballast"
+# The exit code of a node that refuses to start.
+REFUSED = 1
 
 
 def control_of(stage: Stage, node_id: str) -> Control:
@@ -82,11 +83,12 @@ class DiskSlow(Nemesis):
 
 
 async def bring_back(stage: Stage, nodes: list[str]) -> None:
-    """Start those that gave up for their disk's sake; that is what they may end for."""
+    """Start those that another fault started meanwhile: without a disk they refused. A node that
+    runs stays up whatever its disk does."""
     for node_id in nodes:
         node = stage.nodes.nodes[node_id]
-        if not node.up:
-            node.exits[:] = [code for code in node.exits if code != DISK_EXIT_CODE]
+        if not node.up and node.exits == [REFUSED]:
+            node.exits.clear()
             await stage.nodes.start(node_id)
 
 
@@ -107,7 +109,6 @@ class DiskFail(Nemesis):
             await stage.hold(0.3, 3.0)
             for node_id in chosen:
                 control_of(stage, node_id).set(fsync_fails=False)
-            await asyncio.sleep(0.2)  # its end, if it ends, is on the way
             await bring_back(stage, chosen)
             stage.ends("disk-fail", chosen)
         finally:
@@ -146,7 +147,6 @@ class DiskFull(Nemesis):
             await stage.hold(0.5, 4.0)
             for directory in directories:
                 (directory / BALLAST).unlink(missing_ok=True)
-            await asyncio.sleep(0.2)
             await bring_back(stage, chosen)
             stage.ends("disk-full", chosen)
         finally:

@@ -68,10 +68,13 @@ class Register:
 
 
 class CounterWorker(Worker):
-    """Counts by compare-and-set: what was read is raised by one, once."""
+    """Counts by INCR, which must not happen twice, or by compare-and-set, which must win once."""
 
     async def step(self) -> None:
-        key = f"counter:{self.rng.randrange(Counter.KEYS)}"
+        key = self.rng.choice(Counter.KEYS)
+        if key in Counter.BY_INCR:
+            await self.do("incr" if self.rng.random() < 0.8 else "get", key)
+            return
         outcome, value = await self.do("get", key)
         if outcome == "ok" and value is not None:
             await self.do("cas", key, value, str(int(value) + 1))
@@ -81,7 +84,8 @@ class Counter:
     """Counters that end at exactly what was counted."""
 
     name = "counter"
-    KEYS = 2
+    BY_INCR = ("counter:0", "counter:1")
+    KEYS = (*BY_INCR, "counter:2", "counter:3")
 
     async def prepare(self, arena: Arena) -> None:
         session = Session(arena, arena.ids[0])
@@ -94,7 +98,7 @@ class Counter:
         return CounterWorker(arena, node, number)
 
     def final_keys(self) -> list[str]:
-        return [f"counter:{number}" for number in range(self.KEYS)]
+        return list(self.KEYS)
 
 
 class WriterReader(Worker):
