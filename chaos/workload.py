@@ -63,7 +63,7 @@ class GoblinDialect:
         "get": "GET",
         "set": "SET",
         "publish": "SET",
-        "incr": "INCR",
+        "incr": "INCRBY",
         "cas": "GOBLIN.CAS",
         "renew": "GOBLIN.CAEXPIRE",
         "release": "GOBLIN.CAD",

@@ -73,7 +73,10 @@ class CounterWorker(Worker):
     async def step(self) -> None:
         key = self.rng.choice(Counter.KEYS)
         if key in Counter.BY_INCR:
-            await self.do("incr" if self.rng.random() < 0.8 else "get", key)
+            if self.rng.random() < 0.8:
+                await self.do("incr", key, 1)
+            else:
+                await self.do("get", key)
             return
         outcome, value = await self.do("get", key)
         if outcome == "ok" and value is not None:
