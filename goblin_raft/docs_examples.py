@@ -64,9 +64,14 @@ def read_steps(directory: Path = STORIES) -> list[Step]:
 
 
 def steps_of(steps: list[Step], name: str) -> list[Step]:
-    """Those that are requests of this command, `GET` or `COMMAND DOCS`."""
+    """Those that are requests of this command, `GET` or `COMMAND DOCS`; not those in a transaction,
+    where every command is answered QUEUED."""
     own = name.split()
-    return [step for step in steps if [word.upper() for word in step.words[: len(own)]] == own]
+    return [
+        step
+        for step in steps
+        if [word.upper() for word in step.words[: len(own)]] == own and step.reply != "QUEUED"
+    ]
 
 
 def example(steps: list[Step], name: str) -> list[str]:

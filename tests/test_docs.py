@@ -83,6 +83,7 @@ def test_examples_come_with_what_led_to_them(tmp_path):
     (tmp_path / "story.txt").write_text(
         "# A story.\n\n> GET k\n(nil)\n\n> SET k v\nOK\n> SET other v\nOK\n\n> GET\n"
         '(error) ERR wrong number\n\nn2> get k\n"v"\n\n> HGETALL k\n(error) WRONGTYPE x\n'
+        "\n> GET k\nQUEUED\n"
     )
     steps = docs_examples.read_steps(tmp_path)
     told = ["> GET k", "(nil)", "> SET k v", "OK", "n2> get k", '"v"']
