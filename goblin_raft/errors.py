@@ -144,6 +144,11 @@ STRING_TOO_LONG = row(
     "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
     "The string would become longer than `value_bytes_max`; nothing was changed.",
 )
+NOT_A_DIGEST = row(
+    Cause.REQUEST,
+    "ERR digest must be exactly 16 hexadecimal characters",
+    "Give what DIGEST has told of the value.",
+)
 NOT_A_RANGE = row(
     Cause.REQUEST,
     "ERR min or max is not a float",

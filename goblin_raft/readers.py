@@ -33,6 +33,7 @@ EXPIRE_MS_MAX = INT64_MAX - 2**43
 DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 HEXADECIMAL = re.compile(rb"[+-]?0[xX]([\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)([pP][+-]?\d+)?")
 CURSOR = re.compile(rb"[+-]?\d+|")
+DIGEST = re.compile(rb"[\da-fA-F]{16}")
 C_BLANKS = b" \t\n\v\f\r"
 INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 
@@ -144,6 +145,13 @@ def read_finite_long_double(word: bytes, limits: Limits, name: str) -> bytes:
     if isinstance(parse_long_double(read_long_double(word, limits, name)), float):
         raise errors.VALUE_NOT_FINITE.refusal()
     return word
+
+
+def read_digest(word: bytes, limits: Limits, name: str) -> bytes:
+    """What DIGEST has told: 16 hexadecimal digits."""
+    if not DIGEST.fullmatch(word):
+        raise errors.NOT_A_DIGEST.refusal()
+    return word.lower()
 
 
 def read_score_bound(word: bytes, limits: Limits, name: str) -> list[Any]:

@@ -20,10 +20,16 @@ from goblin_raft.arguments import (
     valued,
 )
 from goblin_raft.keyspace import Instant, Keyspace
-from goblin_raft.readers import read_offset, read_unix_milliseconds, read_unix_seconds
+from goblin_raft.readers import (
+    read_digest,
+    read_offset,
+    read_unix_milliseconds,
+    read_unix_seconds,
+)
 from goblin_raft.reply import OK, Failure, Reply
 from goblin_raft.spec import Family
 from goblin_raft.tails import Limit
+from goblin_raft.xxh3 import digest
 
 family = Family("string")
 
@@ -35,6 +41,14 @@ TIMES = (
     valued("PX", milliseconds()),
     valued("EXAT", Argument("unix-time-seconds", "unix-time", read_unix_seconds)),
     valued("PXAT", Argument("unix-time-milliseconds", "unix-time", read_unix_milliseconds)),
+)
+
+
+COMPARISONS = (
+    valued("IFEQ", string("ifeq-value")),
+    valued("IFNE", string("ifne-value")),
+    valued("IFDEQ", Argument("ifdeq-digest", "string", read_digest)),
+    valued("IFDNE", Argument("ifdne-digest", "string", read_digest)),
 )
 
 
@@ -57,8 +71,7 @@ def get(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
             "condition",
             flag("NX"),
             flag("XX"),
-            valued("IFEQ", string("ifeq-value")),
-            valued("IFNE", string("ifne-value")),
+            *COMPARISONS,
         ),
         flag("GET"),
         one_of("expiry", *TIMES, flag("KEEPTTL")),
@@ -69,18 +82,19 @@ def set_(
     at: Instant,
     key: bytes,
     value: bytes,
-    condition: str | list[str | bytes] | None,
+    condition: str | tuple[str, bytes] | None,
     get: bool,
     expiry: str | tuple[str, int] | None,
 ) -> Reply:
     """Store a string, whatever the key held before.
 
     NX stores only when the key does not exist, XX only when it does, IFEQ only when it holds this
-    string, IFNE only when it does not; the reply is nil when nothing was stored. EX and PX give a
+    string, IFNE only when it does not, IFDEQ and IFDNE the same for a string with this DIGEST; the
+    reply is nil when nothing was stored. EX and PX give a
     time to live, EXAT and PXAT a time of day to live until, measured by the leader's clock when it
     takes the command; KEEPTTL leaves the time to live as it is, and without any of them the key
-    stays. With GET the reply is the old value, or nil. With GET, IFEQ or IFNE a key that holds no
-    string is left alone.
+    stays. With GET the reply is the old value, or nil. With GET, IFEQ and its kin a key that
+    holds no string is left alone.
     """
     old = keyspace.get(key, at.now_ms)
     if get and not (old is None or isinstance(old, bytes)):
@@ -89,7 +103,7 @@ def set_(
         if not isinstance(condition, str):
             if not (old is None or isinstance(old, bytes)):
                 return WRONG_TYPE
-            unmet = (old == condition[1]) != (condition[0] == "IFEQ")
+            unmet = not meets(old, condition)
         else:
             unmet = (old is None) != (condition == "NX")
         if unmet:
@@ -106,6 +120,14 @@ def set_(
     if not get:
         return OK
     return old if isinstance(old, bytes) else None
+
+
+def meets(value: bytes | None, condition: tuple[str, bytes]) -> bool:
+    """Whether a string is what one of the options IFEQ, IFNE, IFDEQ and IFDNE says."""
+    kind, wanted = condition
+    by_digest = kind in ("IFDEQ", "IFDNE")
+    held = digest(value) if by_digest and value is not None else value
+    return (held == wanted) == (kind in ("IFEQ", "IFDEQ"))
 
 
 def deadline_of(expiry: tuple[str, int], at: Instant) -> int:
@@ -184,23 +206,14 @@ def getex(
 # ---- compare and delete, as Redis 8.4 and Valkey 9 spell it --------------------------------------
 
 
-@family.write(
-    "DELEX",
-    key(),
-    options(
-        one_of(
-            "condition",
-            valued("IFEQ", string("ifeq-value")),
-            valued("IFNE", string("ifne-value")),
-        )
-    ),
-)
+@family.write("DELEX", key(), options(one_of("condition", *COMPARISONS)))
 def delex(
     keyspace: Keyspace, at: Instant, key: bytes, condition: tuple[str, bytes] | None
 ) -> Reply:
     """Delete a key if it holds this string (IFEQ), or another one (IFNE).
 
-    Replies 1 when it was deleted, else 0. Without a condition a key of any type is deleted.
+    IFDEQ and IFDNE compare the DIGEST of the string. Replies 1 when it was deleted, else 0. Without
+    a condition a key of any type is deleted.
     """
     value = keyspace.get(key, at.now_ms)
     if value is None:
@@ -208,10 +221,17 @@ def delex(
     if condition is not None:
         if not isinstance(value, bytes):
             return WRONG_TYPE
-        if (value == condition[1]) != (condition[0] == "IFEQ"):
+        if not meets(value, condition):
             return 0
     keyspace.delete(key)
     return 1
+
+
+@family.read("DIGEST", key())
+def digest_(keyspace: Keyspace, at: Instant, key: bytes) -> Reply:
+    """Tell the XXH3 hash of a string, 16 hexadecimal digits; nil when the key does not exist."""
+    value = get(keyspace, at, key)
+    return digest(value) if isinstance(value, bytes) else value
 
 
 @family.write("DELIFEQ", key(), string("value"))
