@@ -132,7 +132,11 @@ class SortedSet(_Collection[float]):
         removed = self.order.remove_slice(start, stop)
         for _, member in removed:
             del self[member]
-            self._removed(member)
+        if self._index is not None and len(removed) > len(self):
+            self._index = KeyIndex(self)
+        else:
+            for _, member in removed:
+                self._removed(member)
         return len(removed)
 
 

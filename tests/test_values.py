@@ -44,6 +44,15 @@ def test_a_random_history_of_a_sorted_set():
     assert members == expected
 
 
+def test_most_of_a_sorted_set_is_removed_at_once():
+    for kept in (0, 3, 900, 1700):
+        members = SortedSet((b"%d" % number, float(number)) for number in range(2000))
+        assert members.remove_slice(kept, 2000) == 2000 - kept
+        assert sorted(scanned(members)) == sorted(b"%d" % number for number in range(kept))
+        members.set(b"new", 1.0)
+        assert b"new" in scanned(members)
+
+
 def test_a_random_history_of_a_hash():
     rng = random.Random(2)
     fields, expected = Hash(), {}
