@@ -57,6 +57,7 @@ def test_behaves_like_two_dicts(steps):
             assert keyspace.next_deadline_ms() == min(deadlines.values(), default=None)
         assert keyspace.values == values
         assert keyspace.deadlines == deadlines
+        assert sorted(keyspace.index.page(0, 100)[1]) == sorted(values)
 
 
 def test_a_key_is_over_at_its_deadline_and_not_before():

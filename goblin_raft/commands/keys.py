@@ -187,8 +187,6 @@ def _database_or(refusal: ErrorCode) -> Reader:
 def swapdb(databases: Databases, at: Instant, one: int, other: int) -> Reply:
     """Exchange two databases: who has selected one of them sees what the other one held."""
     spaces = databases.all
-    for number in (one, other):
-        spaces[number].touch_all()
     spaces[one], spaces[other] = spaces[other], spaces[one]
     for number in {one, other}:
         spaces[number].touch_all()
