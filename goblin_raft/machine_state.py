@@ -66,7 +66,9 @@ def _history_state(keyspaces: list[Keyspace]) -> list[Any]:
 
 
 def _size_of(content: Any) -> int:
-    return len(content) if isinstance(content, bytes) else 16 * len(content)
+    if isinstance(content, bytes):
+        return len(content)
+    return sum(len(each) if isinstance(each, bytes) else 8 for each in content)
 
 
 class StateLoader:

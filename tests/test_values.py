@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 from goblin_raft.keyspace import Keyspace
+from goblin_raft.machine_state import BLOCK_BYTES
+from goblin_raft.state_machine import StateMachine
 from goblin_raft.values import (
     PORTION_NAMES,
     UNINDEXED_MAX,
@@ -135,3 +137,16 @@ def test_the_order_of_names_goes_through_a_snapshot():
     assert list(new.values[b"h"]) == [b"c", b"b", b"d", b"a"]
     assert list(new.values[b"z"]) == [b"c", b"a", b"b", b"d"]
     assert list(copy_value(new.values[b"h"])) == [b"c", b"b", b"d", b"a"]
+
+
+def test_blocks_of_a_snapshot_are_bounded_also_with_large_hashes():
+    machine = StateMachine()
+    for number in range(20):
+        fields = Hash((b"%d" % each, b"v" * 50_000) for each in range(20))
+        machine.keyspaces[3].put(b"%d" % number, fields)
+    blocks = machine.state()
+    assert max(map(len, blocks)) < 2 * BLOCK_BYTES + 100_000
+    copy = StateMachine()
+    copy.restore(blocks)
+    assert copy.state() == blocks
+    assert copy.keyspaces[3].values == machine.keyspaces[3].values
