@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from goblin_raft.reply import Failure, Reply
 
@@ -52,29 +52,39 @@ class SlowLog:
 
 
 @dataclass(slots=True)
-class CommandStats:
-    """By command name. Times run from a request's turn on its connection to its answer."""
+class CommandCount:
+    """One command's. Times run from a request's turn on its connection to its answer."""
 
-    calls: Counter[str] = field(default_factory=Counter)
-    took_us: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)  # before they were executed
-    failed: Counter[str] = field(default_factory=Counter)  # answered with an error
+    calls: int = 0
+    took_us: int = 0
+    rejected: int = 0  # before it was executed
+    failed: int = 0  # answered with an error
 
-    def record(self, names: list[str], took_us: int, replies: list[Reply]) -> None:
-        """Commands that were served together."""
-        for name in names if len(names) == 1 else set(names):
-            count = names.count(name)
-            self.calls[name] += count
-            self.took_us[name] += count * took_us
-        if Failure in map(type, replies):
+
+class CommandStats(defaultdict[str, CommandCount]):
+    """By command name."""
+
+    def __init__(self) -> None:
+        super().__init__(CommandCount)
+
+    def record(self, commands: list[list[Any]], took_us: int, replies: list[Reply]) -> None:
+        """Commands that were served together; each is its name and what belongs to it."""
+        failed = Failure in map(type, replies)
+        if len(commands) == 1:  # every request that is not in a pipeline: the quick way
+            count = self[commands[0][0]]
+            count.calls += 1
+            count.took_us += took_us
+            count.failed += failed
+            return
+        names = [command[0] for command in commands]
+        for name in set(names):
+            count = self[name]
+            calls = names.count(name)
+            count.calls += calls
+            count.took_us += calls * took_us
+        if failed:
             for name, reply in zip(names, replies, strict=True):
-                if type(reply) is Failure:
-                    self.failed[name] += 1
-
-    def clear(self) -> None:
-        """Begin anew."""
-        for counter in (self.calls, self.took_us, self.rejected, self.failed):
-            counter.clear()
+                self[name].failed += type(reply) is Failure
 
 
 class Rates:

@@ -79,7 +79,7 @@ class _Chunk:
 
     def __init__(self, node: NodeView, done: Done) -> None:
         self.node = node
-        self.began_s = time.perf_counter()
+        self.began_s = node.session.used_s = time.perf_counter()
         self.first: list[bytes] = []  # the first data command, as it came
         self.replies: list[Reply] = []
         self.slots: list[int] = []
@@ -90,7 +90,7 @@ class _Chunk:
         """Fill the blanks in, count, and answer."""
         metrics, session = self.node.metrics, self.node.session
         took_us = int((time.perf_counter() - self.began_s) * 1_000_000)
-        metrics.commands_stats.record([command[0] for command in self.commands], took_us, results)
+        metrics.commands_stats.record(self.commands, took_us, results)
         if took_us >= metrics.slow_log.slower_than_us >= 0:
             more = len(results) - 1
             wall_s, address = int(self.node.now_s()), session.address
@@ -130,12 +130,15 @@ class Dispatcher:
         With a `refusal` data commands get it for an answer and are not executed.
         """
         refusal = refusal or self.refusal
+        subscriber = node.session.subscriber
         if node.session.transaction is not None and requests:
             queue = Queue(node, self.limits, self.command_bytes_max)
             if queued := queue.take(requests, requests_max):
                 done(queued)
                 return
-        if node.session.subscriber.count and node.session.protocol == 2 and requests:
+        # Not its `count`: every request comes through here.
+        listens = subscriber.channels or subscriber.patterns
+        if listens and node.session.protocol == 2 and requests:
             reply = self._while_subscribed(requests[0])
             if reply is not None:
                 requests.popleft()
@@ -234,7 +237,7 @@ class Dispatcher:
             return True
         replies.append(error.reply)
         try:  # by its name, if it has one
-            node.metrics.commands_stats.rejected[lookup(argv).name] += 1
+            node.metrics.commands_stats[lookup(argv).name].rejected += 1
         except StoreError:
             pass
         return False
@@ -277,7 +280,7 @@ class Dispatcher:
             logger.error("node_command.bug command=%s error=%s", command.name, kind)
             reply = errors.INTERNAL_ERROR.failure()
         took_us = int((time.perf_counter() - began_s) * 1_000_000)
-        node.metrics.commands_stats.record([command.name], took_us, [reply])
+        node.metrics.commands_stats.record([[command.name]], took_us, [reply])
         return reply
 
     def _read(self, chunk: _Chunk, *, at_once: bool) -> None:

@@ -111,6 +111,7 @@ class ClientStatus:
     """A connection as CLIENT LIST shows it."""
 
     session: Session
+    idle_s: int
     input_bytes: int  # of requests that are not served yet
     output_bytes: int  # of replies that are not sent yet
 

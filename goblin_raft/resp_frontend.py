@@ -7,6 +7,7 @@ import itertools
 import logging
 import secrets
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 from goblin_raft import errors
@@ -103,9 +104,7 @@ class Connection(asyncio.Protocol):
         parser = self.parser
         self.frontend.metrics.input_bytes += len(data)
         self.backlog_bytes += len(data)
-        session = self.node.session
-        session.used_s = self.frontend.now_s()
-        parser.restricted = session.user is None
+        parser.restricted = self.node.session.user is None
         parser.feed(data)
         self.advance()
         if (
@@ -151,10 +150,10 @@ class Connection(asyncio.Protocol):
         if self.unwritten:
             self._write()
         served_until = len(ready) - TURN_REQUESTS_MAX
-        while not (self.busy or self.output_full or self.unwritten or session.closing or self.lost):
+        while (ready or self.parser.stalled) and not (
+            self.busy or self.output_full or self.unwritten or session.closing or self.lost
+        ):
             if not ready:
-                if not self.parser.stalled:
-                    break
                 # What was too large for an unknown client: perhaps it is known by now.
                 self.parser.restricted = session.user is None
                 self.parser.feed(b"")
@@ -181,8 +180,13 @@ class Connection(asyncio.Protocol):
                 metrics.count_error(reply.code)
                 if reply.code in REFUSAL_CODES:
                     self.refusal = reply
-        self.unwritten.append(iter(replies))
-        self._write()
+        if len(replies) == 1 and not self.unwritten and type(replies[0]) not in NESTED:
+            data = encode(replies[0], self.node.session.protocol)  # the quick way
+            self.output.append(data)
+            self.output_bytes += len(data)
+        else:
+            self.unwritten.append(iter(replies))
+            self._write()
         if not self.advancing:
             self._flush()
             self.advance()
@@ -193,7 +197,7 @@ class Connection(asyncio.Protocol):
         if parser.ready and not session.closing:
             return
         self.backlog_bytes = 0
-        if not (parser.buffered_bytes or self.input_paused):
+        if self.refusal is not None and not (parser.buffered_bytes or self.input_paused):
             self.refusal = None  # what comes now was sent by itself
         if parser.error is not None and not session.closing:
             self.unwritten.append(iter([errors.PROTOCOL_ERROR.failure(problem=parser.error)]))
@@ -291,14 +295,13 @@ class Frontend:
         peer = transport.get_extra_info("peername") or ("?", 0)
         local = transport.get_extra_info("sockname") or ("?", 0)
         sock = transport.get_extra_info("socket")
-        now_s = self.now_s()
         return Session(
             id=next(self.ids),
             address=f"{peer[0]}:{peer[1]}",
             local_address=f"{local[0]}:{local[1]}",
             fd=-1 if sock is None else sock.fileno(),
-            created_s=now_s,
-            used_s=now_s,
+            created_s=self.now_s(),
+            used_s=time.perf_counter(),
             user=None if self.users.required else DEFAULT_USER.encode(),
             subscriber=Subscriber(self.hub, deliver),
         )
@@ -326,9 +329,11 @@ class Frontend:
 
     def clients(self) -> list[ClientStatus]:
         """All connections, the oldest first."""
+        now_s = time.perf_counter()
         listed = [
             ClientStatus(
                 connection.node.session,
+                int(now_s - connection.node.session.used_s),
                 connection.parser.buffered_bytes,
                 connection.output_bytes + connection.transport.get_write_buffer_size(),
             )

@@ -28,7 +28,7 @@ class Session:
     local_address: str = ""
     fd: int = -1
     created_s: float = 0.0  # by the wall clock, to be shown only
-    used_s: float = 0.0
+    used_s: float = 0.0  # by the clock that times commands
     last_command: str = ""
     # Who the client is; None while it has yet to say so.
     user: bytes | None = b"default"

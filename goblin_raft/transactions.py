@@ -227,7 +227,7 @@ class Talk:
     def _finish(self, transaction: Transaction, results: list[Reply]) -> None:
         """Put the replies in the order of the queue, with those of the node's own commands."""
         queued: list[Call] = transaction.queued
-        names = [call.command.name for call in queued if call.command.is_data]
+        names = [[call.command.name] for call in queued if call.command.is_data]
         self.node.metrics.commands_stats.record(names, 0, results)
         of_data = iter(results)
         replies = [

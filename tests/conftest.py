@@ -60,7 +60,7 @@ class MemoryNode:
             state_digest=self.machine.digest,
             take_snapshot=self.engine.take_snapshot,
             now_s=lambda: (START_WALL_MS + self.passed_ms) / 1000,
-            clients=lambda: [ClientStatus(self.session, 0, 0)],
+            clients=lambda: [ClientStatus(self.session, 0, 0, 0)],
             kill=lambda session_id: None,
         )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from goblin_raft.counters import CommandStats, Rates, SlowLog
+from goblin_raft.counters import CommandCount, CommandStats, Rates, SlowLog
 from goblin_raft.reply import OK, Failure
 
 
 def test_commands_that_are_served_together_wait_equally_long():
     stats = CommandStats()
-    stats.record(["GET", "SET", "GET"], 5, [None, OK, b"v"])
-    stats.record(["GET"], 7, [Failure("ERR no")])
-    assert stats.calls == {"GET": 3, "SET": 1}
-    assert stats.took_us == {"GET": 17, "SET": 5}
-    assert stats.failed == {"GET": 1}
+    stats.record([["GET", 0, b"k"], ["SET", 0], ["GET", 0]], 5, [None, OK, b"v"])
+    stats.record([["GET", 0]], 7, [Failure("ERR no")])
+    stats.record([["SET", 0], ["GET", 0]], 1, [Failure("ERR no"), None])
+    assert stats == {
+        "GET": CommandCount(calls=4, took_us=18, failed=1),
+        "SET": CommandCount(calls=2, took_us=6, failed=1),
+    }
 
 
 def test_the_slow_log_keeps_the_newest_and_numbers_go_on():

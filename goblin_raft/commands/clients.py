@@ -193,7 +193,7 @@ def line_of(client: ClientStatus, now_s: float) -> bytes:
         (b"fd", session.fd),
         (b"name", session.name),
         (b"age", max(0, int(now_s - session.created_s))),
-        (b"idle", max(0, int(now_s - session.used_s))),
+        (b"idle", client.idle_s),
         (b"flags", flags_of(session)),
         (b"db", session.db),
         (b"sub", len(session.subscriber.channels)),

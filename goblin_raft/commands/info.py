@@ -218,16 +218,14 @@ def _modules(node: NodeView) -> Fields:
 
 
 def _commandstats(node: NodeView) -> Fields:
-    stats = node.metrics.commands_stats
     lines: Fields = []
-    for name in sorted(stats.calls | stats.rejected):
-        calls, took_us = stats.calls[name], stats.took_us[name]
-        each_us = took_us / calls if calls else 0.0
+    for name, count in sorted(node.metrics.commands_stats.items()):
+        each_us = count.took_us / count.calls if count.calls else 0.0
         lines.append(
             (
                 "cmdstat_" + name.lower().replace(" ", "|"),
-                f"calls={calls},usec={took_us},usec_per_call={each_us:.2f},"
-                f"rejected_calls={stats.rejected[name]},failed_calls={stats.failed[name]}",
+                f"calls={count.calls},usec={count.took_us},usec_per_call={each_us:.2f},"
+                f"rejected_calls={count.rejected},failed_calls={count.failed}",
             )
         )
     return lines
