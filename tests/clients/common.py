@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 
 # A client that has not recovered after this has not recovered.
-RECOVER_BOUND_S = 12.0
+RECOVER_BOUND_S = 25.0
 
 
 class Checks:

@@ -3,7 +3,7 @@
 
 const readline = require("node:readline");
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const RECOVER_BOUND_MS = 12000;
+const RECOVER_BOUND_MS = 25000;
 
 const describe = (error) => {
   const inner = error.errors?.[0] ?? error;
@@ -40,7 +40,7 @@ async function runFailover(connect, survivor, leader) {
       if (final && giveUp === null) giveUp = Date.now() + RECOVER_BOUND_MS;
       if (giveUp !== null && Date.now() > giveUp) break;
       try {
-        const late = sleep(RECOVER_BOUND_MS).then(() => { throw new Error("no answer"); });
+        const late = sleep(2 * RECOVER_BOUND_MS).then(() => { throw new Error("no answer"); });
         await Promise.race([write(key), late]);
       } catch (error) {
         const text = describe(error).slice(0, 90);
