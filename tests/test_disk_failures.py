@@ -292,7 +292,7 @@ def test_a_leader_whose_disk_is_full_makes_way_and_comes_back(tmp_path):
         assert (info["raft_state"], info["raft_role"]) == ("disk-failed", "follower")
         assert re.search("is full|MiB free", info["raft_problem"])
         with RespClient("127.0.0.1", cluster.base + old - 1, timeout_s=10) as client:
-            assert client.call("PING") == "PONG"
+            assert client.call("PING") == b"PONG"
             with pytest.raises(RespError, match="CLUSTERDOWN the disk of this node"):
                 client.call("SET", "k", "v")
         other = next(node for node in (1, 2, 3) if node != old)

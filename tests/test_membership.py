@@ -9,6 +9,7 @@ from goblin_raft.consensus import membership
 from goblin_raft.consensus.log import Log
 from goblin_raft.reply import OK
 from tests import simulation
+from tests.test_cluster import Cluster
 
 LONG = 3000  # steps: some seven seconds
 
@@ -229,3 +230,34 @@ def test_a_follower_that_restarts_with_its_disk_raises_no_alarm(world):
         join(world, second)
         steps(world, until=world.settled)
     assert world.nodes[first].replica.node.losses(second) == 0
+
+
+@pytest.mark.cluster
+def test_a_real_node_whose_directory_was_emptied_is_filled_up(tmp_path):
+    cluster = Cluster(tmp_path)
+    try:
+        for number in range(50):
+            assert cluster.insist(1, "SET", f"k{number}", "v") == b"OK"
+        leader = cluster.leader()
+        assert cluster.info(leader)["raft_state"] == "up"
+        wiped = next(node for node in (1, 2, 3) if node != leader)
+        cluster.kill(wiped)
+        cluster.wait_for(lambda: f"id=n{wiped}" in peer_line(cluster, leader, wiped, "connected=0"))
+        for path in (tmp_path / f"n{wiped}").iterdir():
+            if path.name not in ("command", "node.log"):
+                path.unlink()
+        cluster.restart(wiped)
+        cluster.wait_for(lambda: cluster.info(wiped)["raft_state"] == "up")
+        line = cluster.wait_for(lambda: peer_line(cluster, leader, wiped, "voter=1"))
+        assert "lost_entries=1" in line
+        cluster.kill(leader)  # the wiped one and the third hold everything
+        for number in range(50):
+            assert cluster.insist(wiped, "GET", f"k{number}") == b"v"
+    finally:
+        cluster.stop()
+
+
+def peer_line(cluster, asked: int, node: int, wanted: str) -> str:
+    """What one node says of another, if it says that; else nothing."""
+    lines = [line for name, line in cluster.info(asked).items() if name.startswith("raft_peer")]
+    return next((line for line in lines if f"id=n{node}," in line and wanted in line), "")
