@@ -419,10 +419,48 @@ class Cluster:
         self._turn(node, life)
 
     def disk_failed(self, node: Node, error: Exception) -> None:
-        """The engine ends its process."""
-        self.say(f"{node.name}: {error}")
+        """The engine steps back, and tries again until the disk works."""
+        self.say(f"{node.name} steps back: {error}")
+        node.replica.node.stand_down()
+        for other in self.names:
+            if other != node.name:
+                self.cut(node.name, other)
+                self.cut(other, node.name)
+        self.after(self.random.uniform(0.01, 0.2), self._recover, node, node.life)
+
+    def _recover(self, node: Node, life: int) -> None:
+        if node.life != life or node.writing is None:
+            return
+        if node.paused:
+            node.missed.append(lambda: self._recover(node, life))
+            return
+        batch = node.writing
+        node.disk.recover(node.log, batch)
         node.writing = None
-        self.crash(node.name, self.random.uniform(0.01, 0.1), 1.0)
+        node.log.written(batch)
+        self.say(f"{node.name} can write again")
+        for other in self.names:
+            if other != node.name:
+                self.connect(node.name, other)
+                self.connect(other, node.name)
+        self._turn(node, node.life)
+
+    def wipe(self, name: str, down_s: float) -> bool:
+        """A node gets an empty disk, if all others have what was committed with their help: an
+        operator must see to that, since two without a memory are as good as two lost."""
+        node = self.nodes[name]
+        for other in self.nodes.values():
+            if other is not node and not (
+                other.up and other.replica.node.is_voter and other.writing is None
+            ):
+                return False
+        if not node.up:
+            return False
+        self.crash(name, down_s, 1.0)
+        node.disk.wipe()
+        self.invariants.forget(name)
+        self.say(f"{name} gets an empty disk")
+        return True
 
     def _begin_snapshot(self, node: Node, last_entry: tuple[int, int]) -> None:
         self.snapshots_taken += 1

@@ -31,6 +31,9 @@ class MemoryLog(Log):
         self._storage._database = None
         super().close()
 
+    def recover(self, batch: Batch) -> None:
+        self.write(batch)  # there are no files to open anew
+
 
 class Disk:
     """One node's, for the whole run."""
@@ -141,6 +144,17 @@ class Disk:
                 path.write_bytes(data)
                 return True
         return False
+
+    def recover(self, log: Log, batch: Batch) -> None:
+        """The disk works again."""
+        log.recover(batch)
+
+    def wipe(self) -> None:
+        """Another disk, with nothing on it."""
+        if self.database is not None:
+            self.database.close()
+        self.database = None
+        shutil.rmtree(self.directory)
 
     def remove(self) -> None:
         """The run is over."""

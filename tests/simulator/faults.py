@@ -102,6 +102,9 @@ class Faults:
         if node.up:
             node.doom = (step, for_ms / 1000, fate)
 
+    def wipe(self, target: int, down_ms: float) -> None:
+        self.cluster.wipe(self.cluster.name_of(target), down_ms / 1000)
+
     def power(self, each: tuple[tuple[float, float], ...]) -> None:
         """All nodes at once."""
         for name, (down_ms, fate) in zip(self.names, each, strict=True):

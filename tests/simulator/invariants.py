@@ -67,6 +67,11 @@ class Invariants:
         self._watch_answers(node)
         self._look_at_committed(node, 0, node.replica.node.commit_index)
 
+    def forget(self, name: str) -> None:
+        """Its disk was replaced: it may not know what it promised, but must not act against it."""
+        self.promised_term.pop(name, None)
+        self.votes = {key: vote for key, vote in self.votes.items() if key[1] != name}
+
     def _watch_answers(self, node: Node) -> None:
         proposals = node.replica.proposals
         real = proposals.applied
