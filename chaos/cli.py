@@ -60,6 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--for", dest="for_s", type=float, default=1e9, metavar="S", help="stop a suite after S"
     )
+    parser.add_argument(
+        "--part", type=part, default=(1, 1), metavar="1/2", help="of a suite, to run side by side"
+    )
     parser.add_argument("--workload", default="claims", choices=sorted(WORKLOADS))
     parser.add_argument(
         "--nemesis",
@@ -81,6 +84,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="keep the nodes' directories as well")
     parser.add_argument("--planted-bug", metavar="NAME", help="run nodes with this planted bug")
     return parser
+
+
+def part(text: str) -> tuple[int, int]:
+    number, of = map(int, text.split("/"))
+    if not 1 <= number <= of:
+        raise ValueError
+    return number, of
 
 
 def plan_of(arguments: argparse.Namespace, out: Path) -> Plan:
@@ -134,7 +144,8 @@ def main(argv: list[str] | None = None) -> int:
     out = (arguments.out or Path(tempfile.gettempdir()) / f"chaos-{stamp}").absolute()
     if arguments.suite:
         seconds = arguments.seconds or suite.SECONDS
-        return suite.run(out, seconds, arguments.seed or 1, arguments.for_s)
+        seed = 1 if arguments.seed is None else arguments.seed
+        return suite.run(out, seconds, seed, arguments.for_s, arguments.network, arguments.part)
     if arguments.planted is not None:
         return planted.run(out, arguments.planted)
     if arguments.failover:

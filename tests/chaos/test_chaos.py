@@ -25,7 +25,7 @@ MIX = [
     ("read-your-writes", ("partition", "corrupt"), 3),
 ]
 NEEDS_COMPILER = {"clock", "disk-slow", "disk-fail"}
-SECONDS = 9.0
+SECONDS = 7.0
 
 
 @pytest.mark.parametrize("workload, nemeses, nodes", MIX, ids=lambda value: str(value))
@@ -46,9 +46,9 @@ def test_what_clients_see_under_attack_keeps_every_promise(
     )
     result = execute(plan)
     assert result.valid is True, f"{plan.command()}: {result.summary()['findings']}"
-    assert result.outcomes["ok"] > 200
+    assert result.outcomes["ok"] > 100
 
 
 @pytest.mark.parametrize("trap", [t for t in TRAPS if t.cheap], ids=lambda trap: trap.bug)
 def test_a_planted_bug_is_found(trap, tmp_path: Path):
-    assert catch(trap, tmp_path) is not None
+    assert catch(trap, tmp_path, SECONDS) is not None
