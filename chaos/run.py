@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,6 @@ class Result:
     faults: dict[str, int]
     seconds: float
     recovery_s: float
-    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool | str:
@@ -105,8 +104,14 @@ class Result:
             "faults": self.faults,
             "seconds": round(self.seconds, 1),
             "recovery_s": round(self.recovery_s, 2),
-            **self.facts,
+            "gaps": gaps_of(self.verdict),
         }
+
+
+def gaps_of(verdict: Verdict) -> list[tuple[str, float | None, float | None]]:
+    """For each fault how long no client at all was answered: a write, and a read."""
+    outages = [o for check in verdict.checks for o in check.figures.get("outages", [])]
+    return [(o["what"], o["write_gap_ms"], o["read_gap_ms"]) for o in outages]
 
 
 def version() -> str:

@@ -14,6 +14,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from chaos.catalogue import WORKLOADS
@@ -118,6 +119,11 @@ def render(lines: list[dict[str, Any]]) -> str:
             ]
             cells.append(", ".join(cell))
         out.append(f"| {nemesis.replace(',', ' + ')} | {' | '.join(cells)} |")
+    return "\n".join([*out, "", *totals(lines), "", *availability(lines)]) + "\n"
+
+
+def totals(lines: list[dict[str, Any]]) -> list[str]:
+    """What was done and what came of it."""
     outcomes: Tally[str] = Tally()
     faults: Tally[str] = Tally()
     for line in lines:
@@ -127,8 +133,7 @@ def render(lines: list[dict[str, Any]]) -> str:
     recoveries = sorted(line["recovery_s"] for line in lines)
     hours = sum(line["seconds"] for line in lines) / 3600
     versions = ", ".join(sorted({line["version"] for line in lines}))
-    out += [
-        "",
+    return [
         f"* {len(lines)} runs, {hours:.2f} hours, from {min(line['date'] for line in lines)} to"
         f" {max(line['date'] for line in lines)}, version {versions}",
         f"* verdicts: {verdicts['True']} valid, {verdicts['False']} not valid,"
@@ -140,4 +145,23 @@ def render(lines: list[dict[str, Any]]) -> str:
         f"* until all nodes served again after the last fault: median"
         f" {recoveries[len(recoveries) // 2]:.1f} s, worst {recoveries[-1]:.1f} s",
     ]
-    return "\n".join(out) + "\n"
+
+
+def availability(lines: list[dict[str, Any]]) -> list[str]:
+    """For each kind of fault how long no client was answered, where it was the only kind."""
+    gaps: dict[str, list[tuple[float | None, float | None]]] = {}
+    for line in lines:
+        if len(line["nemeses"]) == 1:
+            for what, write_ms, read_ms in line.get("gaps", []):
+                gaps.setdefault(what, []).append((write_ms, read_ms))
+    out = [
+        "| fault | times | no write answered: median s | worst s | no read: median s | worst s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for what, pairs in sorted(gaps.items()):
+        cells = [what, str(len(pairs))]
+        for column in (0, 1):
+            times = [pair[column] / 1000 for pair in pairs if pair[column] is not None]
+            cells += [f"{median(times):.2f}", f"{max(times):.2f}"] if times else ["-", "-"]
+        out.append(f"| {' | '.join(cells)} |")
+    return out

@@ -25,6 +25,7 @@ def line(workload: str, nemesis: str, nodes: int, valid: bool | str = True) -> d
         "seconds": 36.0,
         "recovery_s": 1.5,
         "findings": [],
+        "gaps": [(nemesis, 250.0, None), (nemesis, 750.0, 1.0)],
     }
 
 
@@ -93,6 +94,8 @@ def test_the_sum_says_what_did_not_hold():
     assert "1 valid, 1 not valid, 1 unknown" in page
     assert "33 operations: 30 ok, 3 unknown" in page
     assert "0.03 hours" in page
+    assert "| kill | 4 | 0.50 | 0.75 | 0.00 | 0.00 |" in page
+    assert "kill,clock |" not in page
 
 
 def test_every_trap_is_for_a_bug_that_there_is():
