@@ -27,6 +27,7 @@ class Excuses:
         # With leases, or several keys at once, one operation can serve another in many ways.
         self.simple = not timed and all(o.op in ("get", "set", "cas", "del") for o in unknown)
         self.changes = [keys_changed(operation) for operation in unknown]
+        self.change_several = any(len(keys) > 1 for keys in self.changes)
         self.matters = [keys_that_matter(operation) for operation in unknown]
         # By value: who writes it. By operation: which values it asks for itself.
         self.writers: dict[str, int] = {}

@@ -128,11 +128,9 @@ def changes_nothing(operation: Operation) -> bool:
     return operation.op == "get" or (operation.op != "incr" and operation.value == 0)
 
 
-def writes_a_part(operation: Operation) -> bool:
-    """Whether it may write over one key of a group without a look at what the others hold."""
-    return operation.op == "txn" and any(
-        name in ("SET", "DEL") for name, *_ in commands_of(operation)
-    )
+def writes_blindly(operation: Operation) -> bool:
+    """Whether it writes over a key whatever that held."""
+    return any(name in ("SET", "DEL") for name, *_ in commands_of(operation))
 
 
 def needs_value(operation: Operation) -> bool:

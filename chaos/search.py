@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 from chaos.excuses import Excuses
 from chaos.history import Operation
 from chaos.model import EMPTY, FOREVER, State, Store
-from chaos.requests import changes_nothing, writes_a_part
+from chaos.requests import changes_nothing, writes_blindly
 
 Valid = bool | Literal["unknown"]
 
@@ -183,7 +183,7 @@ class _Search:
         if after is None:
             return True
         waited = self.model.timed and after[0] > max(state[0], operation.start_ms)
-        return waited or writes_a_part(operation)
+        return waited or (self.excuses.change_several and writes_blindly(operation))
 
     def _by_unknown(
         self, place: _Place, serving: int, first_end: float

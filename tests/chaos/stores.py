@@ -65,6 +65,28 @@ def _fits(order, model: Store) -> bool:
     return True
 
 
+def slow_search(operations, model: Store) -> bool:
+    """The definition, without all permutations: only what was put and the state are remembered."""
+    operations = [o for o in operations if o.outcome != "fail"]
+    known = {i for i, o in enumerate(operations) if o.outcome == "ok"}
+    seen = set()
+    stack = [(frozenset(), EMPTY)]
+    while stack:
+        put, state = stack.pop()
+        if known <= put:
+            return True
+        if (put, state) in seen:
+            continue
+        seen.add((put, state))
+        first_end = min(operations[i].end_ms for i in known - put)
+        for i, operation in enumerate(operations):
+            if i not in put and operation.start_ms <= first_end:
+                after = model.step(state, operation)
+                if after is not None:
+                    stack.append((put | {i}, after))
+    return False
+
+
 class Simulated:
     """A correct store in virtual time: each request takes effect at one moment within its interval.
 
@@ -112,6 +134,18 @@ class Simulated:
                 self.older[key] = held
                 self.values[key] = (str(args[1]), self.values[key][1])
                 return "OK"
+            case "del":
+                return int(held is not None and self.values.pop(key) is not None)
+            case "incr":
+                number = int(held or 0) + args[0]
+                self.values[key] = (str(number), None)
+                return number
+            case "txn":
+                expected = [words for words in args if words[0] == "expect"]
+                if any(self.get(words[1]) != words[2] for words in expected):
+                    return None
+                done = [words for words in args if words[0] != "expect"]
+                return [self.execute(words[0], words[1], tuple(words[2:])) for words in done]
             case "claim":
                 result_key, token, seconds = args
                 if held is not None and not self.wrong("two holders"):
@@ -132,6 +166,11 @@ class Simulated:
                 return 1
         raise ValueError(name)
 
+    def _filled(self, key, argument):
+        if isinstance(argument, list):
+            return [self._filled(argument[1], word) for word in argument]
+        return (self.get(key) or "nobody") if argument == HOLDER else argument
+
     def history(self, requests, clients: int, unknown_share: float = 0.1) -> list[Operation]:
         """Clients that send these requests, one after the other each, in parallel together."""
         operations = []
@@ -146,7 +185,7 @@ class Simulated:
             planned.append((effect, client, name, key, args, start, end))
         for effect, client, name, key, args, start, end in sorted(planned, key=lambda p: p[0]):
             self.now = effect
-            args = tuple(self.get(key) or "nobody" if a == HOLDER else a for a in args)
+            args = tuple(self._filled(key, argument) for argument in args)
             node = f"n{client % 3 + 1}"
             if self.random.random() < unknown_share:
                 if self.random.random() < 0.5:
