@@ -145,7 +145,8 @@ class Timeline:
         base = self.y + NODE_HEIGHT - 6
         room = NODE_HEIGHT - 12
         low = [base] * COLUMNS
-        self.add(text(LEFT - 8, self.y + 18, node, f"label node-text-{self._place(node)}", "end"))
+        self.add(text(LEFT - 8, self.y + 18, node, "label", "end"))
+        self.add(bar(LEFT - 5, LEFT - 2, base - room, room, f"node-{self._place(node)}"))
         per_s = 1000 / self.width_ms
         self.add(text(LEFT - 8, self.y + 31, f"max {most * per_s:.0f}/s", "small", "end"))
         self.add(line(LEFT, base, RIGHT, base, "rule"))
@@ -205,7 +206,7 @@ class Timeline:
 
     def _holders(self) -> None:
         """Who held the most contested claims, for as long as that is certain."""
-        held = check_claims.tenures(self.history)
+        held = {key: own for key, own in check_claims.tenures(self.history).items() if own}
         keys = sorted(held, key=lambda key: -len(held[key]))[:HELD_KEYS]
         if not keys:
             return
@@ -213,7 +214,7 @@ class Timeline:
         self.add(text(LEFT - 8, self.y + 6, "held for sure", "label", "end"))
         self.y += 12
         left = HELD_MAX
-        for key in sorted(keys):
+        for key in sorted(keys, key=lambda key: held[key][0].claim.start_ms):
             self.add(text(LEFT - 8, self.y + 9, _short(key, 15), "small", "end"))
             self.add(line(LEFT, self.y + 11, RIGHT, self.y + 11, "rule"))
             self._held(key, [t for t in held[key] if t.sure_from < t.sure_to][:left])

@@ -15,7 +15,7 @@ from chaos.history import Event, History, write
 from chaos.report import page
 from chaos.report_svg import Scale, lanes, steps
 from chaos.verdict import judge
-from tests.chaos.stores import Simulated, lost, ok
+from tests.chaos.stores import Simulated, failed, lost, ok
 from tests.chaos.test_check_linear import job_requests, register_requests
 
 RUN = {
@@ -102,6 +102,8 @@ def test_a_page_stays_small_whatever_happened():
 def test_an_empty_run_and_one_without_an_answer():
     assert "UNKNOWN" in page_of(History({"workload": "claims"}))
     assert "UNKNOWN" in page_of(History({"workload": "register"}, [lost("set k 1", 0)]))
+    refused = [failed("claim c r t 1", 0, 5), lost("claim d r t 1", 0)]
+    assert "UNKNOWN" in page_of(History({"workload": "claims"}, refused))
 
 
 def test_no_text_of_a_client_becomes_markup():
