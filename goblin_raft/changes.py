@@ -97,14 +97,13 @@ class Watch:
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, bytes], Watched] = {}
-        self.size_bytes = 0
+        self.size_bytes = 0  # of all keys that were named
         self.changed = False  # one of them was: for good
 
     def add(self, watched: Watched) -> None:
         """One more; a key that is watched already stays as it was first seen."""
         if (watched.db, watched.key) not in self._watched:
             self._watched[watched.db, watched.key] = watched
-            self.size_bytes += len(watched.key)
 
     def keys(self) -> list[Watched]:
         """All of them."""

@@ -27,13 +27,15 @@ from goblin_raft.node_view import NodeStatus, NodeView
 from goblin_raft.reply import Failure, Reply
 from goblin_raft.spec import OPEN, WHILE_SUBSCRIBED, Command, Verb
 from goblin_raft.state_machine import StateMachine
-from goblin_raft.transactions import Queue, Talk
+from goblin_raft.transactions import Holders, Queue, Talk, refused
 
 logger = logging.getLogger(__name__)
 
 # A chunk is bounded so that one client's pipeline does not hold up the others.
 CHUNK_REQUESTS_MAX = 1024
 COMMAND_OVERHEAD_BYTES = 64
+# What all connections together may have queued in transactions, or watch, unless a setting says so.
+HELD_BYTES_MAX = 64 * 1024 * 1024
 
 # What a browser sends when a web page makes it post to this port: close, as Redis does.
 _CROSS_PROTOCOL = (b"POST", b"HOST:")
@@ -106,7 +108,13 @@ class _Chunk:
 class Dispatcher:
     """See the module."""
 
-    def __init__(self, engine: Engine, limits: Limits, chunk_bytes_max: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits,
+        chunk_bytes_max: int,
+        held_bytes_max: int = HELD_BYTES_MAX,
+    ) -> None:
         self.engine = engine
         self.limits = limits
         self.chunk_bytes_max = chunk_bytes_max
@@ -114,6 +122,7 @@ class Dispatcher:
         self.command_bytes_max = max(
             chunk_bytes_max, limits.key_bytes_max + 2 * limits.value_bytes_max
         )
+        self.holders = Holders(held_bytes_max)
         self.refusal: Failure | None = None  # set while this node shuts down
 
     def run_chunk(
@@ -132,7 +141,7 @@ class Dispatcher:
         refusal = refusal or self.refusal
         subscriber = node.session.subscriber
         if node.session.transaction is not None and requests:
-            queue = Queue(node, self.limits, self.command_bytes_max)
+            queue = Queue(node, self.limits, self.command_bytes_max, self.holders)
             if queued := queue.take(requests, requests_max):
                 done(queued)
                 return
@@ -235,7 +244,7 @@ class Dispatcher:
         if name in _CROSS_PROTOCOL:
             node.session.closing = True
             return True
-        replies.append(error.reply)
+        replies.append(refused(argv, error, node.session))
         try:  # by its name, if it has one
             node.metrics.commands_stats[lookup(argv).name].rejected += 1
         except StoreError:
@@ -260,6 +269,7 @@ class Dispatcher:
             limits=self.limits,
             size_bytes=sum(map(len, chunk.first)) + COMMAND_OVERHEAD_BYTES,
             bytes_max=self.command_bytes_max,
+            holders=self.holders,
         )
         try:
             command.handler(talk, *args)

@@ -270,7 +270,9 @@ class Frontend:
         self.engine = engine
         self.now_s = now_s
         limits = Limits(config.key_bytes_max, config.value_bytes_max)
-        self.dispatcher = Dispatcher(engine, limits, config.entry_bytes_max)
+        self.dispatcher = Dispatcher(
+            engine, limits, config.entry_bytes_max, config.waiting_bytes_max
+        )
         self.metrics = Metrics(started_s=now_s(), run_id=secrets.token_hex(20))
         self.changeable = Changeable(maxclients=config.maxclients)
         self.users = Users(config.users)

@@ -9,11 +9,11 @@ from goblin_raft.changes import Watch
 from goblin_raft.pubsub import Subscriber, nobody
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Transaction:
     """What was sent since MULTI."""
 
-    queued: list[Any] = field(default_factory=list)  # spec.Call
+    queued: list[Any] = field(default_factory=list)  # call.Call
     size_bytes: int = 0
     # Something was refused when it was to be queued: EXEC will refuse the whole.
     broken: bool = False

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from goblin_raft.arguments import Argument, Optional, Part, Repeated, Tail
 from goblin_raft.errors import StoreError, wrong_number_of_arguments
@@ -245,20 +245,6 @@ class Command:
         find: dict[bytes, Reply] = {b"type": b"range", b"spec": Map(span)}
         flags: list[Reply] = [Status(access), Status(b"access")]
         return Map({b"flags": Set(flags), b"begin_search": Map(begin), b"find_keys": Map(find)})
-
-
-class Call(NamedTuple):
-    """A request that was read: to be run, or queued in a transaction."""
-
-    command: Command
-    args: list[Any]
-    db: int | None = None  # None: the session's
-    # What becomes of the reply, where it is not the command's own.
-    convert: Callable[[Reply], Reply] | None = None
-
-    def answer(self, reply: Reply) -> Reply:
-        """The reply as the client shall get it."""
-        return self.convert(reply) if self.convert else reply
 
 
 class Family:

@@ -9,24 +9,34 @@ if these were: they see nothing of the data. Knows nothing of sockets or of cons
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from goblin_raft import errors, errors_talk
+from goblin_raft.call import Call
 from goblin_raft.changes import Watch, Watched
 from goblin_raft.commands import lookup
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
 from goblin_raft.node_view import NodeView
 from goblin_raft.reply import NULL_ARRAY, OK, QUEUED, Failure, Reply
-from goblin_raft.session import Transaction
-from goblin_raft.spec import Call, Command, Verb
+from goblin_raft.session import Session, Transaction
+from goblin_raft.spec import Command, Verb
 from goblin_raft.state_machine import EXECUTE, StateMachine
 
 # What a command, or a watched key, costs in an entry and in memory beside its bytes.
 OVERHEAD_BYTES = 64
+# What all clients together may have queued, or watch, is looked at whenever one of them holds so
+# much more; less than that is theirs in any case.
+COUNTED_BYTES = 16_384
 # Never queued: what Redis runs at once also here, and what a browser sends (see dispatch.py).
 AT_ONCE = frozenset({b"QUIT", b"RESET", b"POST", b"HOST:"})
+
+# A refusal of these is one of the whole: the client could not have known, and must not go on.
+TOO_LONG = tuple(
+    each.text.partition("{")[0] for each in (errors.KEY_TOO_LONG, errors.VALUE_TOO_LONG)
+)
 
 Done = Callable[[list[Reply]], None]
 Answer = Callable[[Command, NodeView, list[Any]], Reply]
@@ -47,12 +57,43 @@ class Engine(Protocol):
         """See dispatch.Engine."""
 
 
+class Holders:
+    """All transactions and watches of a node, so that they do not hold too much together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self._all: WeakSet[Transaction | Watch] = WeakSet()
+
+    def add(self, holder: Transaction | Watch, more_bytes: int) -> None:
+        """One of them wants to hold more. Raises StoreError when all together would hold too much.
+
+        Only now and then all are counted, because that takes a while.
+        """
+        before_bytes = holder.size_bytes
+        holder.size_bytes += more_bytes
+        if holder.size_bytes // COUNTED_BYTES > before_bytes // COUNTED_BYTES:
+            self._all.add(holder)
+            if sum(each.size_bytes for each in self._all) > self.bytes_max:
+                holder.size_bytes = before_bytes
+                raise errors.TRYAGAIN.refusal()
+
+
+def refused(argv: list[bytes], error: StoreError, session: Session) -> Reply:
+    """The answer to what cannot be read. An EXEC that cannot ends the transaction all the same."""
+    if argv[0].upper() != b"EXEC":
+        return error.reply
+    session.transaction = session.watch = None
+    reason = error.reply.text.partition(" ")[2]
+    return errors_talk.EXECABORT_BECAUSE.failure(reason=reason)
+
+
 class Queue:
     """Takes the requests between MULTI and EXEC."""
 
-    def __init__(self, node: NodeView, limits: Limits, bytes_max: int) -> None:
+    def __init__(self, node: NodeView, limits: Limits, bytes_max: int, holders: Holders) -> None:
         transaction = node.session.transaction
         assert transaction is not None
+        self.holders = holders
         self.session = node.session
         self.transaction = transaction
         self.limits = limits
@@ -66,40 +107,50 @@ class Queue:
             if argv[0].upper() in AT_ONCE:
                 break
             try:
-                command = lookup(argv)
-                args = command.decode(argv, self.limits)
-                if command.verb is Verb.SESSION and not command.in_transactions:
+                call = self._read(argv)
+                if call.command.verb is Verb.SESSION and not call.command.in_transactions:
                     break
-                self._add(argv, command, args)
+                self._add(argv, call)
                 replies.append(QUEUED)
             except StoreError as error:
                 self.transaction.broken = True
                 self.transaction.queued.clear()
-                replies.append(error.reply)
-                if argv[0].upper() == b"EXEC":  # not as it should be written: that ends it as well
-                    self.session.transaction = self.session.watch = None
-                    reason = error.reply.text.partition(" ")[2]
-                    replies[-1] = errors_talk.EXECABORT_BECAUSE.failure(reason=reason)
+                self.transaction.size_bytes = 0
+                replies.append(refused(argv, error, self.session))
             requests.popleft()
             if self.session.transaction is None:
                 break
         return replies
 
-    def _add(self, argv: list[bytes], command: Command, args: list[Any]) -> None:
-        if not command.in_transactions:
+    def _read(self, argv: list[bytes]) -> Call:
+        """As in Redis, what is wrong with an argument is the command's reply when EXEC comes."""
+        command = lookup(argv)
+        if not command.words_min <= len(argv) <= command.words_max:
+            raise StoreError(errors.wrong_number_of_arguments(command.full_name))
+        try:
+            return Call(command, command.decode(argv, self.limits))
+        except StoreError as error:
+            if error.reply.text.startswith(TOO_LONG):
+                raise
+            return Call(command, [], failure=error.reply)
+
+    def _add(self, argv: list[bytes], call: Call) -> None:
+        if not call.command.in_transactions:
             raise errors_talk.NOT_IN_MULTI.refusal()
-        self.transaction.size_bytes += sum(map(len, argv)) + OVERHEAD_BYTES
-        if self.transaction.size_bytes > self.bytes_max:
+        if self.transaction.broken:
+            return  # whatever comes, EXEC refuses the whole
+        more_bytes = sum(map(len, argv)) + OVERHEAD_BYTES
+        if self.transaction.size_bytes + more_bytes > self.bytes_max:
             raise errors_talk.TRANSACTION_TOO_LONG.refusal(limit=self.bytes_max)
-        if command.verb is Verb.SESSION:
-            command.handler(self, *args)
+        self.holders.add(self.transaction, more_bytes)
+        if call.command.verb is Verb.SESSION and call.failure is None:
+            call.command.handler(self, *call.args)
         else:
-            self.run(Call(command, args))
+            self.run(call)
 
     def run(self, call: Call) -> None:
-        """What is queued after an error is never executed."""
-        if not self.transaction.broken:
-            self.transaction.queued.append(call)
+        """See commands/scripting.py."""
+        self.transaction.queued.append(call)
 
 
 class Talk:
@@ -116,8 +167,10 @@ class Talk:
         limits: Limits,
         size_bytes: int,
         bytes_max: int,
+        holders: Holders,
     ) -> None:
         self.limits = limits
+        self.holders = holders
         self.engine = engine
         self.node = node
         self.session = node.session
@@ -149,15 +202,19 @@ class Talk:
         if session.transaction is not None:
             self.done([errors_talk.WATCH_INSIDE_MULTI.failure()])
             return
-        held_bytes = session.watch.size_bytes if session.watch else 0
-        if held_bytes + sum(len(key) + OVERHEAD_BYTES for key in keys) > self.bytes_max // 2:
+        watch = session.watch or Watch()
+        more_bytes = sum(len(key) + OVERHEAD_BYTES for key in keys)
+        if watch.size_bytes + more_bytes > self.bytes_max // 2:
             self.done([errors_talk.WATCH_TOO_LONG.failure(limit=self.bytes_max // 2)])
             return
+        self.holders.add(watch, more_bytes)
 
         def ready(failure: Failure | None) -> None:
             if failure is None:
-                session.watch = session.watch or Watch()
-                self.engine.machine.watch(session.watch, session.db, keys)
+                session.watch = watch
+                self.engine.machine.watch(watch, session.db, keys)
+            else:
+                watch.size_bytes -= more_bytes
             self.done([failure or OK])
 
         self._behind_barrier(ready)
@@ -176,10 +233,10 @@ class Talk:
         if watch is not None and self.engine.machine.has_changed(watch):
             self.done([NULL_ARRAY])  # known here already: it need not travel
         elif watch is None and not commands:
-            self._finish(transaction, [])
+            self._complete(transaction, [])
         elif self.refusal is not None:
             self.done([self.refusal])
-        elif any(call.command.verb is Verb.WRITE for call in transaction.queued):
+        elif any(call.command.verb is Verb.WRITE for call in transaction.queued if call.in_log):
             self._propose(transaction, watch.keys() if watch else [], commands)
         else:
             self._read(transaction, watch, commands)
@@ -189,11 +246,14 @@ class Talk:
     ) -> None:
         size_bytes = transaction.size_bytes
         size_bytes += sum(len(each.key) + OVERHEAD_BYTES for each in watched)
+        if size_bytes > self.bytes_max:
+            self.done([errors_talk.TRANSACTION_TOO_LONG.failure(limit=self.bytes_max)])
+            return
 
         def settle(results: list[Reply]) -> None:
             (result,) = results
             if isinstance(result, list):
-                self._finish(transaction, result)
+                self._complete(transaction, result)
             else:
                 self.done([NULL_ARRAY if result is None else result])
 
@@ -212,7 +272,7 @@ class Talk:
                 self.done([NULL_ARRAY])
             else:
                 now_ms = self.engine.cluster_now_ms()
-                self._finish(transaction, machine.read_transaction(commands, now_ms))
+                self._complete(transaction, machine.read_transaction(commands, now_ms))
 
         self._behind_barrier(ready)
 
@@ -224,19 +284,28 @@ class Talk:
         else:
             self.engine.read(ready)
 
+    def _complete(self, transaction: Transaction, results: list[Reply]) -> None:
+        """Put what was wrong with arguments between the results of what was run."""
+        of_run = iter(results)
+        queued: list[Call] = transaction.queued
+        of_data = [call.failure or next(of_run) for call in queued if call.command.is_data]
+        self._finish(transaction, of_data)
+
     def _finish(self, transaction: Transaction, results: list[Reply]) -> None:
         """Put the replies in the order of the queue, with those of the node's own commands."""
         queued: list[Call] = transaction.queued
         names = [[call.command.name] for call in queued if call.command.is_data]
         self.node.metrics.commands_stats.record(names, 0, results)
         of_data = iter(results)
-        replies = [
-            call.answer(next(of_data))
-            if call.command.is_data
-            else self.answer(call.command, self.node, call.args)
-            for call in queued
-        ]
-        self.done([replies])
+        self.done([[self._reply(call, of_data) for call in queued]])
+
+    def _reply(self, call: Call, of_data: Iterator[Reply]) -> Reply:
+        if call.command.is_data:
+            return call.answer(next(of_data))
+        if call.failure is not None:
+            return call.failure
+        reply: Reply = self.answer(call.command, self.node, call.args)
+        return reply
 
     def run(self, call: Call) -> None:
         """One command that stands for a script; all of them write."""
@@ -258,7 +327,9 @@ def _data_commands(transaction: Transaction, db: int) -> list[list[Any]]:
     """As they lie in the log. SELECT between them counts for those that follow."""
     commands = []
     for call in transaction.queued:
-        if call.command.is_data:
+        if call.failure is not None:
+            continue
+        if call.in_log:
             commands.append([call.command.name, db if call.db is None else call.db, *call.args])
         elif call.command.name == "SELECT" and 0 <= call.args[0] < Limits().databases:
             db = call.args[0]

@@ -49,7 +49,7 @@ def test_a_change_after_it_was_proposed_counts_and_what_it_changes_itself_does_n
     assert log.apply(1000, proposed) == [None]
 
 
-def test_nothing_of_it_happens_when_it_holds_a_failure(log):
+def test_a_failure_of_one_command_does_not_undo_the_others(log):
     watch = noted(log.machine, b"k")
     log.apply(1000, ["HSET", 0, b"h", [b"f", b"v"]])
     replies = log.apply(1000, execute(watch, ["GET", 0, b"h"], SET))
@@ -76,6 +76,14 @@ def test_generations_are_replicated_and_an_old_watch_is_told_that_it_changed(
         assert not log.machine.has_changed(watches[0])  # the node has renewed it
         assert log.machine.has_changed(watches[1])
     assert log.apply(1000, old, fresh, execute(watches[0], OTHER)) == [None, [OK], [OK]]
+
+
+def test_the_generation_before_the_present_one_still_counts(log):
+    proposed = execute(noted(log.machine, b"k"), OTHER)
+    log.apply(1000, SET)
+    log.machine._next_generation()
+    assert log.machine.keyspaces[0].changed == {}
+    assert log.apply(1000, proposed) == [None]
 
 
 def test_a_watch_across_the_installation_of_a_snapshot(log):

@@ -9,7 +9,9 @@ import sys
 PROGRAM = """
 import hashlib, random, sys
 from goblin_raft.entry import encode_entry, encode_proposal
+from goblin_raft import state_machine
 from goblin_raft.state_machine import StateMachine
+state_machine.HISTORY_BYTES = 5000  # so that generations of changes come and go
 rng = random.Random(7)
 machine, replies, now = StateMachine(), hashlib.sha256(), 1000
 def key(): return b"k%d" % rng.randrange(60)
@@ -25,6 +27,10 @@ def command():
         lambda: ["DEL", 0, [key(), key()]],
         lambda: ["FLUSHALL", 0, None] if rng.random() < .05 else ["PERSIST", 0, key()],
         lambda: ["TTL", 0, key()], lambda: ["DBSIZE", 0],
+        lambda: ["EXEC", 0, [[0, key(), machine.history.entry - rng.randrange(60), True, None]],
+                 [["PERSIST", 0, key()], ["GOBLIN.CAD", 0, key(), b"t"]]],
+        lambda: ["PUBLISH", 0, b"channel", b"message"],
+        lambda: ["LOCK.ACQUIRE", 0, b"t", 700, [key(), key()]],
     ])()
 for number in range(1, 3000):
     now += rng.randrange(40)

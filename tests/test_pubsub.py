@@ -210,15 +210,14 @@ def test_a_message_does_not_come_in_the_middle_of_a_reply(node, monkeypatch):
     with node.connect() as sock, client(node) as other:
         listener = Client(sock, resp3=True)
         listener.ask(b"SUBSCRIBE a")
-        assert listener.ask(b"SET k " + b"x" * 500_000) == b"OK"
-        for _ in range(40):
-            listener.send(b"GET k")
+        assert listener.ask(b"SET k " + b"x" * 200_000) == b"OK"
+        listener.send(b"MGET" + b" k" * 100)
         for number in range(50):
             assert other.ask(b"PUBLISH a m%d" % number) == 1
-        replies = [listener.take() for _ in range(90)]
-        values = [reply for reply in replies if isinstance(reply, bytes)]
-        messages = [reply[2] for reply in replies if not isinstance(reply, bytes)]
-        assert values == [b"x" * 500_000] * 40
+        replies = [listener.take() for _ in range(51)]
+        (values,) = [reply for reply in replies if len(reply) == 100]
+        messages = [reply[2] for reply in replies if len(reply) == 3]
+        assert values == [b"x" * 200_000] * 100
         assert messages == [b"m%d" % number for number in range(50)]
 
 
@@ -249,6 +248,16 @@ def test_set_del_and_expired_reach_who_waits(node):
         other.ask(b"SELECT 0")
         other.ask(b"MSET k v l v")
         assert waiter.take() == [b"message", b"__keyspace@0__:k", b"set"]
+
+
+def test_events_cannot_be_switched_off_and_who_switches_them_on_is_content(node):
+    with client(node) as admin:
+        assert admin.ask(b"CONFIG GET notify-keyspace-events") == [
+            b"notify-keyspace-events",
+            b"AKE",
+        ]
+        assert admin.ask(b"CONFIG SET notify-keyspace-events Ex") == b"OK"
+        assert "immutable" in str(admin.ask(b"CONFIG SET notify-keyspace-events Em"))
 
 
 def test_every_event_belongs_to_a_command_that_writes():

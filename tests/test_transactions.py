@@ -6,6 +6,7 @@ import pytest
 
 from goblin_raft import errors
 from goblin_raft.reply import NULL_ARRAY, OK, PONG, QUEUED
+from tests.conftest import MemoryNode
 from tests.test_dispatch import asked, run  # noqa: F401 a fixture
 
 CLUSTERDOWN = errors.CLUSTERDOWN.failure()
@@ -95,3 +96,42 @@ def test_ten_thousand_commands(node):
 def test_a_browser_ends_the_connection_in_a_transaction_too(node, name):
     assert run(node, b"MULTI", b"SET a 1", name, b"EXEC") == [[OK], [QUEUED], []]
     assert node.session.closing
+
+
+def test_what_is_wrong_with_an_argument_is_that_commands_reply(node):
+    lines = (b"MULTI", b"SET a 1", b"INCRBY a x", b"SELECT x", b"SET a 2 NX XX", b"GET a", b"EXEC")
+    *queued, replies = flat(run(node, *lines))
+    assert queued == [OK, *[QUEUED] * 5]
+    assert [replies[0], replies[4]] == [OK, b"1"]
+    assert [each.text for each in replies[1:3]] == [errors.NOT_AN_INTEGER.failure().text] * 2
+
+
+def test_a_value_over_its_limit_refuses_the_whole(node):
+    run(node, b"MULTI", b"SET a 1")
+    assert run(node, b"SET a " + b"x" * 1_048_577)[0][0].code == "ERR"
+    assert run(node, b"EXEC")[0][0].code == "EXECABORT"
+
+
+def test_what_all_hold_together_is_bounded(node):
+    """Who comes when others hold too much already is told so, and goes on when they hold less."""
+    node.dispatcher.holders.bytes_max = 300_000
+    value = b"x" * 100_000
+    others = MemoryNode()  # another connection of the same node
+    others.dispatcher = node.dispatcher
+    assert flat(run(others, b"MULTI", b"SET a " + value, b"SET b " + value))[2] == QUEUED
+    lines = [b"MULTI", b"SET c " + value, b"EXEC"]
+    assert flat(run(node, *lines))[1] == errors.TRYAGAIN.failure()
+    keys = b" ".join(b"%05d" % number + b"k" * 1000 for number in range(110))
+    assert run(node, b"WATCH " + keys) == [[errors.TRYAGAIN.failure()]]
+    run(others, b"DISCARD")
+    assert flat(run(node, *lines))[1:] == [QUEUED, [OK]]
+    assert run(node, b"WATCH " + keys) == [[OK]]
+
+
+def test_the_watched_keys_count_for_the_size_of_a_transaction(node, asked):  # noqa: F811
+    node.dispatcher.command_bytes_max = 4000
+    lines = (b"WATCH " + b"k" * 1500, b"MULTI", b"SET a " + b"x" * 3000, b"EXEC")
+    *_, queued, refused = flat(run(node, *lines))
+    assert queued == QUEUED
+    assert refused.text == "ERR transaction is longer than 4000 bytes"
+    assert asked == ["barrier"]

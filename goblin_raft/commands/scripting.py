@@ -6,17 +6,19 @@ Nothing is interpreted. What the known scripts are is scripts.py's.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Protocol
 
 from goblin_raft import errors_talk
 from goblin_raft.arguments import flag, integer, one_of, options, repeated, string
+from goblin_raft.call import Call
 from goblin_raft.commands import claims, counters, locks, strings
 from goblin_raft.limits import Limits
-from goblin_raft.lua import digest
+from goblin_raft.lua import TEXT_BYTES_MAX, digest
 from goblin_raft.node_view import NodeView
 from goblin_raft.reply import OK, Reply
 from goblin_raft.scripts import FORMS, TEXTS, Script
-from goblin_raft.spec import Call, Command, Family
+from goblin_raft.spec import Command, Family
 
 family = Family("scripting")
 
@@ -43,9 +45,15 @@ class Talk(Protocol):
         """Run a command in the place of the request, or queue it."""
 
 
+@lru_cache(maxsize=256)
+def recognise(text: bytes) -> Script | None:
+    """What a text means, if it is known."""
+    return FORMS.get(digest(text) or "")
+
+
 def learn(text: bytes) -> Script | None:
-    """What a text means, if it is known; from then on also by its SHA1."""
-    script = FORMS.get(digest(text) or "")
+    """The same, and from then on the text is also known by its SHA1."""
+    script = recognise(text) if len(text) <= TEXT_BYTES_MAX else None
     sha1 = hashlib.sha1(text, usedforsecurity=False).hexdigest()
     if script is not None and sha1 not in TEXTS:
         _learned.pop(sha1, None)

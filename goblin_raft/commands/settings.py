@@ -21,6 +21,8 @@ family = Family("server")
 family.container("CONFIG", "Read settings, and change some while the node runs.")
 
 NOT_AN_INTEGER = "argument couldn't be parsed into an integer"
+# All events that there are, in Redis's letters: always on, so who asks for some has them already.
+EVENTS = frozenset(b"AKEg$lshzxetd")
 # Nobody reads passwords back.
 SECRET = {"users"}
 
@@ -36,6 +38,7 @@ OF_REDIS: dict[str, Callable[[NodeView], object]] = {
     "maxclients": lambda node: node.changeable.maxclients,
     "maxmemory": lambda node: 0,
     "maxmemory-policy": lambda node: "noeviction",
+    "notify-keyspace-events": lambda node: "AKE",
     "port": lambda node: node.config.resp_address.port,
     "proto-max-bulk-len": lambda node: node.config.value_bytes_max,
     "replica-read-only": lambda node: "no",
@@ -100,7 +103,8 @@ def config_get(node: NodeView, patterns: list[bytes]) -> Reply:
 def config_set(node: NodeView, words: list[bytes]) -> Reply:
     """Change settings of this node until it ends: maxclients, slowlog-*; all of them or none.
 
-    Any other setting may be "changed" to the value that it has.
+    Any other setting may be "changed" to the value that it has; notify-keyspace-events, which is
+    always on, to any choice of events.
     """
     changes: dict[str, Callable[[], None]] = {}
     for word, value in zip(words[::2], words[1::2], strict=True):
@@ -118,7 +122,8 @@ def config_set(node: NodeView, words: list[bytes]) -> Reply:
 def change_of(node: NodeView, name: str, value: bytes) -> Callable[[], None]:
     """What to do for one parameter. Raises StoreError when it cannot be done."""
     if name not in CHANGEABLE:
-        if str(KNOWN[name](node)).encode() != value:
+        is_on = name == "notify-keyspace-events" and value and EVENTS.issuperset(value)
+        if str(KNOWN[name](node)).encode() != value and not is_on:
             raise failed(name, "can't set immutable config")
         return lambda: None
     least, most, change = CHANGEABLE[name]
