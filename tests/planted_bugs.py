@@ -208,7 +208,7 @@ def commits_when_sent(put: Put) -> None:
         real(self, node, built, **named)
         if not self.progress[node].probing:
             sent = min(self._next_index[node] - 1, self._log.durable_index)
-            self._match_index[node] = max(self._match_index[node], sent)
+            self.matches(node, max(self.progress[node].match_index, sent))
 
     put(Replication, "_send_to", send_to)
 
@@ -234,8 +234,22 @@ def older_snapshot_over_newer(put: Put) -> None:
 
     def publish(self, draft, snapshot):
         self._publish = (draft, snapshot)
+        self.newest_snapshot_index = snapshot.last_index
 
     put(log.Log, "publish", publish)
+
+
+@bug
+def wiped_node_votes_at_once(put: Put) -> None:
+    """A node whose directory was wiped votes, and counts, as if it had forgotten nothing."""
+    real = log.Log.__init__
+
+    def init(self, *arguments, **named):
+        real(self, *arguments, **named)
+        if not self.is_voter:
+            self.become_voter()
+
+    put(log.Log, "__init__", init)
 
 
 @bug

@@ -228,7 +228,8 @@ class RaftNode(Replication, Elections):
         """Neither lead nor ask to: this node cannot write for now."""
         self._leader = None
         self.pre_votes = set()
-        self.pre_vote_won = self._transfer_in_progress = False
+        self.pre_vote_won_term = 0
+        self._transfer_in_progress = False
         if self._role != FOLLOWER:
             self._set_role(FOLLOWER)
         self._election_deadline_s = monotonic_s() + self._election_timeout_s()

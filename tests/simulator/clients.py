@@ -28,7 +28,7 @@ class Clients:
         """Skipped when nobody listens there: then nothing was asked."""
         number, key, unique, lease_ms, size = event.arguments
         node = self.cluster.nodes[self.cluster.names[number]]
-        if not node.up:
+        if not node.up or node.problem:
             return
         if event.kind in ("get", "peek"):
             self._read(node, Operation(event.kind, key, (), self.cluster.now_ms))

@@ -20,6 +20,7 @@ from typing import Any
 from pysyncobj import syncobj
 
 from goblin_raft.config import Config
+from goblin_raft.consensus import snapshot_policy
 from goblin_raft.consensus.codec import HEADER, decode_body, encode_frame
 from goblin_raft.consensus.replica import Replica
 from goblin_raft.consensus.snapshots import write_snapshot
@@ -29,6 +30,8 @@ from tests.simulator.invariants import Invariants
 from tests.simulator.plan import LEADER, Plan
 
 BASE = "/dev/shm" if Path("/dev/shm").is_dir() else None
+REAL_CLOCK = syncobj.monotonicTime
+REAL_KEEP_SHARE = snapshot_policy.KEEP_SHARE
 START_S = 1000.0
 WALL_MS = 1e12
 FOREVER = float("inf")
@@ -55,6 +58,9 @@ class Node:
         self.missed: list[Callable[[], None]] = []  # what happened while it was paused
         self.slow = 1.0
         self.stuck_until_s = 0.0
+        self.problem = False  # its disk fails
+        self.remembers = True  # all that it ever promised: it was not wiped, or filled up since
+        self.votes = False  # for certain: it is on disk
         self.doom: tuple[str, float, float] | None = None  # (step, down for, fate)
         self.snapshot_s = 0.001  # how long its next snapshot takes
         self.snapshot_fails = False
@@ -82,12 +88,15 @@ class Link:
 class Cluster:
     """See the module."""
 
+    waits_for_disk = True  # ablations.py sees what that is for
+
     def __init__(self, plan: Plan, *, trace: bool = False) -> None:
         self.plan = plan
         self.settings = plan.settings
         self.random = random.Random(f"{plan.seed}/{plan.noise}")
         self.now_s = START_S
         syncobj.monotonicTime = lambda: self.now_s
+        snapshot_policy.KEEP_SHARE = self.settings.keep_share
         self.trace: list[str] | None = [] if trace else None
         self.queue: list[Any] = []
         self.order = itertools.count()
@@ -120,6 +129,8 @@ class Cluster:
 
     def close(self) -> None:
         """The run is over, whatever its end."""
+        syncobj.monotonicTime = REAL_CLOCK
+        snapshot_policy.KEEP_SHARE = REAL_KEEP_SHARE
         for node in self.nodes.values():
             if node.up:
                 node.log.close()
@@ -193,17 +204,34 @@ class Cluster:
             rng=random.Random(f"{self.plan.seed}/{name}/{self.boots}"),
         )
         node.up = True
-        node.scheduled = node.paused = False
+        node.scheduled = node.paused = node.problem = False
         node.writing = None
         node.missed = []
         node.oldest_sent_s = FOREVER
         self.say(f"{name} starts")
         self.invariants.started(node)
         self.after(self.random.uniform(0, self.tick_s), self._tick, node, node.life)
+        self.reconnect(name)
+
+    def reconnect(self, name: str) -> None:
+        """Both sides dial until they get through."""
         for other in self.names:
             if other != name and self.nodes[other].up:
                 for pair in ((name, other), (other, name)):
                     self.after(self.random.uniform(0.0005, 0.02), self.connect, *pair)
+
+    def wipe(self, name: str, down_s: float) -> None:
+        """A node comes back with an empty disk; not while another member has not got its vote, or
+        not yet again: with too few that may vote the cluster stands still, as it should."""
+        others = [other for other in self.nodes.values() if other.name != name]
+        if all(other.remembers and other.votes for other in others):
+            node = self.nodes[name]
+            if node.up:
+                self.crash(name, down_s, 1.0)
+            node.disk.wipe()
+            self.invariants.forget(name)
+            node.remembers = node.votes = False
+            self.say(f"{name}'s directory is wiped")
 
     def crash(self, name: str, down_s: float, fate: float) -> None:
         """kill -9, or loss of power: what is not on disk is gone."""
@@ -240,6 +268,8 @@ class Cluster:
         link, node = self.links[one, other], self.nodes[one]
         if link.up or link.blocked or not node.up or not self.nodes[other].up:
             return
+        if node.problem or self.nodes[other].problem:
+            return  # it has paused its network
         link.up = True
         link.session += 1
         link.arrives_s = 0.0
@@ -322,7 +352,7 @@ class Cluster:
 
     @property
     def tick_s(self) -> float:
-        return self.settings.heartbeat_ms / 2000
+        return self.settings.heartbeat_ms * 0.75 / 1000
 
     def _tick(self, node: Node, life: int) -> None:
         if node.life != life:
@@ -330,7 +360,7 @@ class Cluster:
         self.after(self.tick_s, self._tick, node, life)
         if node.paused:
             return
-        if node.writing is not None:
+        if node.writing is not None and self.waits_for_disk:
             node.replica.expire()
         elif not node.scheduled:
             self._turn(node, life)
@@ -346,7 +376,9 @@ class Cluster:
             return
         node.scheduled = False
         now_s = self.now_s
-        if node.writing is not None or node.paused or self.doomed(node, "now"):
+        if (node.writing is not None and self.waits_for_disk) or node.paused:
+            return
+        if self.doomed(node, "now"):
             return
         if node.oldest_sent_s < now_s:
             self.longest_way_ms = max(self.longest_way_ms, (now_s - node.oldest_sent_s) * 1000)
@@ -404,13 +436,14 @@ class Cluster:
             return
         try:
             node.disk.write(node.log, batch)
-        except Exception as error:
-            self.disk_failed(node, error)
+        except OSError:
+            self._step_back(node, batch)
             return
         node.writing = None
         if self.doomed(node, "written"):
             return
         node.log.written(batch)
+        node.votes = node.log.is_voter
         if node.doom is not None and node.doom[0] == "answering":
             self.send(node, held[: self.random.randrange(len(held) + 1)])
             self.doomed(node, "answering")
@@ -418,49 +451,30 @@ class Cluster:
         self.send(node, held)
         self._turn(node, life)
 
-    def disk_failed(self, node: Node, error: Exception) -> None:
-        """The engine steps back, and tries again until the disk works."""
-        self.say(f"{node.name} steps back: {error}")
+    def _step_back(self, node: Node, batch: Any) -> None:
+        """What the engine does when the disk fails: leave the work to the others, try again."""
+        self.say(f"{node.name}'s disk fails")
+        node.problem = True
         node.replica.node.stand_down()
         for other in self.names:
             if other != node.name:
                 self.cut(node.name, other)
                 self.cut(other, node.name)
-        self.after(self.random.uniform(0.01, 0.2), self._recover, node, node.life)
+        self.after(self.random.uniform(0.02, 0.1), self._recover, node, node.life, batch)
 
-    def _recover(self, node: Node, life: int) -> None:
-        if node.life != life or node.writing is None:
+    def _recover(self, node: Node, life: int, batch: Any) -> None:
+        if node.life != life:
             return
-        if node.paused:
-            node.missed.append(lambda: self._recover(node, life))
+        try:
+            node.disk.recover(node.log, batch)
+        except OSError:
+            self.after(self.random.uniform(0.02, 0.1), self._recover, node, life, batch)
             return
-        batch = node.writing
-        node.disk.recover(node.log, batch)
-        node.writing = None
-        node.log.written(batch)
-        self.say(f"{node.name} can write again")
-        for other in self.names:
-            if other != node.name:
-                self.connect(node.name, other)
-                self.connect(other, node.name)
-        self._turn(node, node.life)
-
-    def wipe(self, name: str, down_s: float) -> bool:
-        """A node gets an empty disk, if all others have what was committed with their help: an
-        operator must see to that, since two without a memory are as good as two lost."""
-        node = self.nodes[name]
-        for other in self.nodes.values():
-            if other is not node and not (
-                other.up and other.replica.node.is_voter and other.writing is None
-            ):
-                return False
-        if not node.up:
-            return False
-        self.crash(name, down_s, 1.0)
-        node.disk.wipe()
-        self.invariants.forget(name)
-        self.say(f"{name} gets an empty disk")
-        return True
+        self.say(f"{node.name}'s disk works again")
+        node.problem, node.writing = False, None
+        node.log.written(batch)  # what was held back is not said: it was for sessions that ended
+        self.reconnect(node.name)
+        self._turn(node, life)
 
     def _begin_snapshot(self, node: Node, last_entry: tuple[int, int]) -> None:
         self.snapshots_taken += 1

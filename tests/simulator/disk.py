@@ -7,9 +7,12 @@ syncs. With real files a crash leaves the write-ahead file torn at any byte of i
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import random
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,6 @@ class MemoryLog(Log):
         self._storage._database = None
         super().close()
 
-    def recover(self, batch: Batch) -> None:
-        self.write(batch)  # there are no files to open anew
-
 
 class Disk:
     """One node's, for the whole run."""
@@ -44,17 +44,31 @@ class Disk:
         self.real_files = real_files
         self.database: sqlite3.Connection | None = None
         self.fails = False
+        self.flips: float | None = None  # where, in the next bytes of a snapshot received
 
     def open(self) -> Log:
         """As a process does at its start."""
         name = {"node_id": self.node_id, "cluster_name": "goblin"}
-        if self.real_files:
-            return Log(self.directory, **name)
-        storage._connect = self._connect
+        with self._in_memory():
+            kind = Log if self.real_files else MemoryLog
+            return kind(self.directory, **name)
+
+    @contextlib.contextmanager
+    def _in_memory(self) -> Iterator[None]:
+        """Unless real files are wanted, whoever opens the database gets the one in memory."""
+        if not self.real_files:
+            storage._connect = self._connect
         try:
-            return MemoryLog(self.directory, **name)
+            yield
         finally:
             storage._connect = REAL_CONNECT
+
+    def wipe(self) -> None:
+        """Somebody empties the directory, or gives the node a new disk."""
+        if self.database is not None:
+            self.database.close()
+            self.database = None
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _connect(self, path: Path, *, is_new: bool) -> sqlite3.Connection:
         if self.database is None:
@@ -65,9 +79,18 @@ class Disk:
     def write(self, log: Log, batch: Batch) -> None:
         """A whole write, or the error of a disk that is full."""
         if self.fails:
-            self.fails = False
-            raise sqlite3.OperationalError("database or disk is full")
+            raise OSError(errno.ENOSPC, "no space left on device")
         log.write(batch)
+        self._flip_a_bit(log, batch)
+
+    def recover(self, log: Log, batch: Batch) -> None:
+        """As the engine's writer does after an error."""
+        if self.fails:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        if not self.real_files:
+            log._storage._database = None  # it must outlive its handle
+        with self._in_memory():
+            log.recover(batch)
 
     def crash(self, log: Log, batch: Batch | None, fate: float, rng: random.Random) -> str:
         """The process ends now, while `batch` was being written. `fate`, from 0 to 1: how far the
@@ -135,26 +158,15 @@ class Disk:
                 data = path.read_bytes()[: rng.randrange(size + 1)]
                 path.write_bytes(data + b"\0" * rng.choice((0, size - len(data))))
 
-    def damage_part(self, share: float) -> bool:
-        """Flip a bit of a snapshot that is being received."""
-        for path in sorted(self.directory.glob("snapshot-*.part")):
-            data = bytearray(path.read_bytes())
-            if data:
-                data[int(share * len(data) * 0.999)] ^= 0x10
-                path.write_bytes(data)
-                return True
-        return False
-
-    def recover(self, log: Log, batch: Batch) -> None:
-        """The disk works again."""
-        log.recover(batch)
-
-    def wipe(self) -> None:
-        """Another disk, with nothing on it."""
-        if self.database is not None:
-            self.database.close()
-        self.database = None
-        shutil.rmtree(self.directory)
+    def _flip_a_bit(self, log: Log, batch: Batch) -> None:
+        if self.flips is None or not batch.parts:
+            return
+        path = log.snapshot_files.part_path(batch.parts[-1][0])
+        data = bytearray(path.read_bytes()) if path.exists() else b""
+        if data:
+            data[int(self.flips * len(data) * 0.999)] ^= 0x10
+            path.write_bytes(data)
+            self.flips = None
 
     def remove(self) -> None:
         """The run is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.simulator.cluster import Cluster, Node
-from tests.simulator.plan import Event
+from tests.simulator.plan import LEADER, Event
 
 
 class Faults:
@@ -94,6 +94,44 @@ class Faults:
                 self.cluster.release_held(*pair)
             self.cluster.after(self.cluster.random.uniform(0, 0.01), self.cluster.connect, *pair)
 
+    def strand(
+        self, start: int, companions: int, for_ms: float, rest_ms: float, late_ms: float
+    ) -> None:
+        """The leader and a minority with it are cut off from the rest, which elects another; what
+        the minority answers is still under way when the old leader is back and leads again."""
+        cluster = self.cluster
+        leader = cluster.name_of(LEADER)
+        others = [name for name in self.names if name != leader]
+        others = others[start % len(others) :] + others[: start % len(others)]
+        ours, rest = [leader, *others[:companions]], others[companions:]
+        cluster.say(f"{leader} is stranded with {others[:companions]}")
+        pairs = [(a, b) for a in ours for b in rest]
+        self._block(pairs + [(b, a) for a, b in pairs], for_ms, black_hole=False)
+        answers = [(name, leader) for name in others[:companions]]
+        if answers:
+            self._block(answers, for_ms + rest_ms + late_ms, black_hole=True)
+        self._later(for_ms + rest_ms, self._lead_again, leader)
+
+    def _lead_again(self, name: str) -> None:
+        """As a leader may ask of a follower that has all its entries."""
+        node = self._node(LEADER)
+        if self.cluster.calm:
+            return
+        if node.up and not node.paused and node.writing is None and node.name != name:
+            raft = node.replica.node
+            if raft.is_leader and raft.match_index(name) == node.log[-1][1]:
+                message = {"type": "timeout_now", "term": raft.term}
+                self.cluster.send(node, [(name, message)])
+
+    def leave_behind(self, target: int, for_ms: float) -> None:
+        """A node is cut off until the others have snapshots, and no longer the log before them."""
+        name = self.names[target]
+        others = [other for other in self.names if other != name]
+        pairs = [(name, other) for other in others] + [(other, name) for other in others]
+        self._block(pairs, for_ms, black_hole=False)
+        for other in others:
+            self._later(for_ms * 0.6, self.snapshot, self.names.index(other), 0.5, False)
+
     # ---- processes -------------------------------------------------------------------------------
 
     def crash(self, target: int, for_ms: float, step: str, fate: float) -> None:
@@ -101,9 +139,6 @@ class Faults:
         node = self._node(target)
         if node.up:
             node.doom = (step, for_ms / 1000, fate)
-
-    def wipe(self, target: int, down_ms: float) -> None:
-        self.cluster.wipe(self.cluster.name_of(target), down_ms / 1000)
 
     def power(self, each: tuple[tuple[float, float], ...]) -> None:
         """All nodes at once."""
@@ -132,13 +167,21 @@ class Faults:
         node.stuck_until_s = self.cluster.now_s + for_ms / 1000
         self.cluster.say(f"{node.name}'s disk is stuck for {for_ms:.0f} ms")
 
-    def disk_error(self, target: int, _: float) -> None:
-        self._node(target).disk.fails = True
+    def disk_error(self, target: int, for_ms: float) -> None:
+        """It is full, or fails, for a while."""
+        node = self._node(target)
+        node.disk.fails = True
+        self._later(max(for_ms, 50.0), self._disk_works, node)
+
+    def _disk_works(self, node: Node) -> None:
+        node.disk.fails = False
+
+    def wipe(self, target: int, for_ms: float) -> None:
+        self.cluster.wipe(self.cluster.name_of(target), for_ms / 1000)
 
     def damage(self, target: int, share: float) -> None:
-        node = self._node(target)
-        if node.up and node.disk.damage_part(share):
-            self.cluster.say(f"a bit flips in the snapshot that {node.name} receives")
+        """Of the next bytes of a snapshot that it receives, one bit flips."""
+        self._node(target).disk.flips = share
 
     # ---- clocks ----------------------------------------------------------------------------------
 
@@ -188,6 +231,7 @@ class Faults:
         for name, node in cluster.nodes.items():
             node.slow, node.stuck_until_s, node.doom = 1.0, 0.0, None
             node.disk.fails = False
+            node.disk.flips = None
             cluster.resume(name, node.life)
             cluster.start(name)
         for pair in cluster.links:

@@ -101,9 +101,11 @@ class Invariants:
         if raft._role != seen.role:
             self._look_at_role(node, seen)
             seen.role = raft._role
-        if raft._role == "leader" or raft.is_leader:
-            self._one_leader(node, term)
+        if raft.is_leader:
+            self._look_at_leader(node, term, commit > seen.commit and term == seen.term)
         seen.cold = replica.clock._cold
+        if not node.remembers and node.log.is_voter:
+            node.remembers = True
         if commit > seen.commit:
             self._look_at_committed(node, seen.commit, commit)
         if applied > seen.applied or replica.machine.now_ms != seen.stamp_ms:
@@ -114,7 +116,28 @@ class Invariants:
         if self.replies:
             self._look_at_replies()
 
-    def _one_leader(self, node: Node, term: int) -> None:
+    def _look_at_leader(self, node: Node, term: int, counted: bool) -> None:
+        raft, log = node.replica.node, node.log
+        if counted and log[raft._commit_index - log[0][1]][2] != term:
+            raise Violation(
+                "commit rule", f"{node.name} counted an entry of an earlier term as committed"
+            )
+        for peer, match_index in raft._match_index.items():
+            other = self.cluster.nodes[peer.id]
+            if not other.up or other.replica.node._term != term or not match_index:
+                continue
+            if not other.remembers:
+                continue  # it was wiped, and the leader does not know yet
+            position = match_index - other.log[0][1]
+            own = match_index - log[0][1]
+            if position > 0 and (
+                match_index > other.log.durable_index
+                or (own >= 0 and other.log[position][2] != log[own][2])
+            ):
+                raise Violation(
+                    "match index",
+                    f"{node.name} takes {other.name} to have the entries up to {match_index}",
+                )
         if self.leaders.setdefault(term, node.name) != node.name:
             raise Violation(
                 "election safety", f"{node.name} and {self.leaders[term]} lead in term {term}"
@@ -185,12 +208,12 @@ class Invariants:
         """Leader completeness, looked at from its cause."""
         count = 0
         for node in self.cluster.nodes.values():
-            if not node.up:
-                count += 1  # it may have it
+            if not (node.up and node.remembers):
+                count += 1  # it may have it, or had it once
                 continue
             log = node.log
-            position = index - log[0][1]
-            count += index <= log.durable_index and (position < 0 or log[position][2] == term)
+            position = index - log[0][1]  # what is before the first entry is in a snapshot
+            count += position <= 0 or (index <= log.durable_index and log[position][2] == term)
         if count * 2 <= len(self.cluster.nodes):
             raise Violation("durable majority", f"entry {index} is committed, on {count} disks")
 

@@ -39,6 +39,7 @@ class Settings:
     leader_wait_ms: int
     commit_timeout_ms: int
     snapshot_log_bytes: int
+    keep_share: float  # of the log behind a snapshot
     entry_bytes_max: int
     delay_ms: float
     spike: float  # share of messages that take much longer
@@ -66,13 +67,13 @@ def make_plan(seed: int, nodes: int) -> Plan:
     """The schedule of a seed."""
     rng = random.Random(f"{seed}/{nodes}")
     settings = make_settings(rng, seed, nodes)
-    duration_ms = rng.choice((400.0, 600.0, 600.0, 900.0, 1800.0))
+    duration_ms = rng.choice((400.0, 500.0, 600.0, 800.0, 1600.0))
     events = make_operations(rng, nodes, duration_ms) + make_faults(rng, nodes, duration_ms)
     return Plan(seed, nodes, duration_ms, settings, tuple(sorted(events)))
 
 
 def make_settings(rng: random.Random, seed: int, nodes: int) -> Settings:
-    heartbeat_ms = rng.choice((20, 40, 40))  # a turn at least every half of it
+    heartbeat_ms = rng.choice((30, 45))
     election_min_ms = heartbeat_ms * rng.choice((3, 4)) + 1
     return Settings(
         heartbeat_ms=heartbeat_ms,
@@ -80,8 +81,9 @@ def make_settings(rng: random.Random, seed: int, nodes: int) -> Settings:
         election_max_ms=election_min_ms * 2,
         quorum_timeout_ms=election_min_ms * rng.choice((2, 3)),
         leader_wait_ms=rng.choice((300, 600)),
-        commit_timeout_ms=rng.choice((300, 700, 1200)),
-        snapshot_log_bytes=rng.choice((4096, 4096, 8192, 10**9)),
+        commit_timeout_ms=rng.choice((300, 300, 700)),
+        snapshot_log_bytes=rng.choice((4096, 4096, 8192, 100_000)),
+        keep_share=rng.choice((0.0, 0.0, 0.25)),
         entry_bytes_max=rng.choice((1100, 1100, 4000)),
         delay_ms=rng.choice((0.5, 2.0, 2.0, 8.0)),
         spike=rng.choice((0.0, 0.01, 0.05)),
@@ -102,6 +104,7 @@ def make_operations(rng: random.Random, nodes: int, duration_ms: float) -> list[
     events = []
     at_ms = rng.uniform(0, 30)
     gap_ms = rng.choice((12, 25, 50))
+    sizes = rng.choice(((0, 0, 100, 400), (0,), (400,)))
     while at_ms < duration_ms:
         kinds = rng.choice((("set", "get", "cas"), ("claim", "claim", "renew", "release", "peek")))
         kinds = rng.choice((kinds, kinds, ("tally",), ("get",)))
@@ -111,7 +114,7 @@ def make_operations(rng: random.Random, nodes: int, duration_ms: float) -> list[
             key = rng.choice(CLAIMS if kind in ("claim", "renew", "release", "peek") else REGISTERS)
             number = rng.randrange(1 << 40)
             lease_ms = rng.choice((20, 100, 400))
-            size = rng.choice((0, 0, 100, 400))
+            size = rng.choice(sizes)
             arguments = (node, key, number, lease_ms, size)
             events.append(Event(at_ms + rng.uniform(0, 4), kind, arguments))
         at_ms += rng.expovariate(1 / gap_ms)
@@ -140,6 +143,9 @@ FAULTS = {
     "rate": 2,
     "damage": 3,
     "raise": 1,
+    "strand": 4,
+    "leave_behind": 8,
+    "wipe": 3,
 }
 
 
@@ -153,12 +159,28 @@ def make_faults(rng: random.Random, nodes: int, duration_ms: float) -> list[Even
     events = []
     at_ms = rng.uniform(0, 200)
     while at_ms < duration_ms:
-        kind = rng.choices(kinds, weights)[0]
-        events.append(Event(at_ms, kind, make_arguments(rng, kind, nodes)))
+        events += make_fault(rng, rng.choices(kinds, weights)[0], nodes, at_ms)
         if rng.random() < 0.15:  # two things at once are worse than one after the other
             kind = rng.choices(kinds, weights)[0]
-            events.append(Event(at_ms + rng.uniform(0, 3), kind, make_arguments(rng, kind, nodes)))
+            events += make_fault(rng, kind, nodes, at_ms + rng.uniform(0, 3))
         at_ms += rng.expovariate(1 / gap_ms)
+    return events
+
+
+def make_fault(rng: random.Random, kind: str, nodes: int, at_ms: float) -> list[Event]:
+    arguments = make_arguments(rng, kind, nodes)
+    events = [Event(at_ms, kind, arguments)]
+    if kind == "leave_behind":  # and something for the snapshot that it then needs
+        target, for_ms = arguments
+        more = rng.choice(("", "damage", "crash", "snapshot"))
+        if more == "snapshot":  # its own, which takes longer than to get the leader's
+            events.append(Event(at_ms + for_ms - 5, more, (target, 400.0, False)))
+        if more == "damage":
+            events.append(Event(at_ms, more, (target, rng.random())))
+        if more == "crash":
+            step, fate = rng.choice(("disk", "written", "answering")), rng.random()
+            back_ms = at_ms + for_ms + rng.uniform(5, 30)
+            events.append(Event(back_ms, more, (target, rng.uniform(1, 30), step, fate)))
     return events
 
 
@@ -184,12 +206,21 @@ def make_arguments(rng: random.Random, kind: str, nodes: int) -> tuple[Any, ...]
             return target, for_ms
         case "slow_disk":
             return target, for_ms * 2, rng.choice((10.0, 40.0))
-        case "disk_error" | "damage":
+        case "disk_error":
+            return target, for_ms
+        case "damage":
             return one, rng.random()
+        case "wipe":
+            return one, for_ms
+        case "leave_behind":
+            return one, 60 + for_ms
+        case "strand":
+            rest_ms = rng.choice((5.0, 20.0, 60.0))
+            return one, rng.randint(0, max(0, nodes // 2 - 1)), for_ms, rest_ms, rng.uniform(0, 60)
         case "hand_over" | "raise":
             return ()
         case "snapshot":
-            return target, rng.choice((0.5, 20.0, 150.0)), rng.random() < 0.1
+            return target, rng.choice((0.5, 20.0, 150.0, 500.0)), rng.random() < 0.1
         case "wall":
             return one, rng.uniform(-WALL_JUMP_MS, WALL_JUMP_MS)
         case "rate":

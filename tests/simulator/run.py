@@ -8,16 +8,13 @@ import traceback
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from pysyncobj import syncobj
-
 from tests.simulator.clients import KINDS, REFUSED, Clients
 from tests.simulator.cluster import START_S, Cluster
 from tests.simulator.faults import Faults
 from tests.simulator.invariants import Violation
 from tests.simulator.linearizable import OK, Operation, explain
-from tests.simulator.plan import Plan, make_plan
+from tests.simulator.plan import LEADER, Plan, make_plan
 
-REAL_CLOCK = syncobj.monotonicTime
 # A healthy cluster agrees within so much time, on whatever went before.
 SETTLE_MS = 15_000
 LOOK_EVERY_MS = 40
@@ -56,6 +53,8 @@ def run_plan(plan: Plan, *, trace: bool = False) -> Result:
         cluster = Cluster(plan, trace=trace)
         clients = Clients(cluster)
         _carry_out(cluster, clients)
+        if plan.seed % 8 == 2:
+            _come_back(cluster)
         _judge(cluster, clients, result)
     except Violation as violation:
         result.rule, result.text = violation.rule, violation.text
@@ -71,7 +70,6 @@ def run_plan(plan: Plan, *, trace: bool = False) -> Result:
             result.turns = cluster.turns
             result.entries = len(cluster.invariants.committed)
             cluster.close()
-        syncobj.monotonicTime = REAL_CLOCK
         logging.disable(level)
         if collects:
             gc.enable()
@@ -93,6 +91,29 @@ def _carry_out(cluster: Cluster, clients: Clients) -> None:
     raise Violation("stuck", f"no agreement within {SETTLE_MS / 1000:.0f} healthy seconds")
 
 
+def _come_back(cluster: Cluster) -> None:
+    """A follower that was away, or only does not hear the leader, must not cost it its place."""
+    leader = cluster.nodes[cluster.name_of(LEADER)]
+    term, away_s = leader.replica.node.term, 2.5 * cluster.settings.election_max_ms / 1000
+    name = next(name for name in cluster.names if name != leader.name)
+    pairs = [pair for pair in cluster.links if name in pair]
+    if cluster.plan.seed % 16 == 2:
+        pairs = [(leader.name, name)]
+    for pair in pairs:
+        cluster.links[pair].blocked = 1
+        cluster.cut(*pair)
+    cluster.run_until(cluster.now_s + away_s)
+    for pair in pairs:
+        cluster.links[pair].blocked = 0
+        cluster.connect(*pair)
+    for _ in range(100):
+        cluster.run_until(cluster.now_s + LOOK_EVERY_MS / 1000)
+        if _settled(cluster):
+            break
+    if not leader.replica.node.is_leader or leader.replica.node.term != term:
+        raise Violation("healthy leader deposed", f"by {name}, which came back")
+
+
 def _settled(cluster: Cluster) -> bool:
     if any(not node.up for node in cluster.nodes.values()):
         return False
@@ -100,7 +121,7 @@ def _settled(cluster: Cluster) -> bool:
     last = replicas[0].log[-1][1]
     if any(r.log[-1][1] != last or r.node._last_applied != last for r in replicas):
         return False
-    if sum(r.node.is_leader for r in replicas) != 1:
+    if sum(r.node.is_leader for r in replicas) != 1 or len({r.node._term for r in replicas}) != 1:
         return False
     return not any(
         r.proposals.pending or r.proposals.waiting or r.barrier.asked or r.barrier.waiting
