@@ -134,7 +134,11 @@ def tell_redis(summary: dict[str, Any], out: Path) -> int:
     print(f"operations: {summary['operations']} ({summary['outcomes']}); {summary['faults']}")
     for finding in summary["findings"][:SHOWN_MAX]:
         print(f"FOUND: {finding}")
-    print(f"{summary['system']}: {summary['rules'] or 'nothing found'}; all of it in {out}")
+    print(
+        f"{summary['system']}: of {summary['claims']} claims {summary['claims_with_two_holders']}"
+        f" had two holders, {summary['results_lost']} results were lost; broken rules:"
+        f" {summary['rules'] or 'none'}; all of it in {out}"
+    )
     return 0
 
 
@@ -153,7 +157,8 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.soak is not None:
         return failover.run_soak(out, arguments.soak)
     plan = plan_of(arguments, out)
-    print(plan.command(), flush=True)
     if arguments.system == "redis-sentinel":
+        print(sentinel.command(plan, wait=arguments.wait), flush=True)
         return tell_redis(asyncio.run(sentinel.attack(plan, wait=arguments.wait)), out)
+    print(plan.command(), flush=True)
     return tell(execute(plan))

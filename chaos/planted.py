@@ -41,7 +41,6 @@ TRAPS = (
     Trap("unknown_called_not_executed", "register", "partition-leader-minority"),
     Trap("lease_lost_in_snapshot", "lease", "snapshot"),
     Trap("claim_granted_twice", "claims", "kill"),
-    Trap("read_before_applied", "read-your-writes", "slow"),
 )
 
 

@@ -36,7 +36,7 @@ RECOVERY_BOUND_S = 30.0
 DIGEST_BOUND_S = 10.0
 LEADER_POLL_S = 0.1
 TMPFS_BYTES = 48 * 1024 * 1024
-QUIET_MIN_S = 2.0
+QUIET_MIN_S = 1.0
 # In a node's log these are bugs, or what a client should never have caused.
 ALARMS = ("Traceback", "apply.bug", "CRITICAL")
 

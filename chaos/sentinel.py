@@ -29,6 +29,7 @@ from chaos.proxy import Address, ProxyLinks
 from chaos.run import Plan, judged
 from chaos.stage import Stage
 from chaos.stage import attack as attack_stage
+from chaos.verdict import Verdict
 from chaos.workload import (
     REQUEST_TIMEOUT_S,
     Arena,
@@ -276,7 +277,7 @@ async def attack(plan: Plan, *, wait: bool) -> dict[str, Any]:
         "seconds": plan.seconds,
         "version": redis_version(),
         "system": "redis-sentinel" + (" WAIT 1" if wait else ""),
-        "command": plan.command() + " --system redis-sentinel" + (" --wait" if wait else ""),
+        "command": command(plan, wait=wait),
     }
     with history.Recorder(plan.directory / "history.jsonl", about) as recorder:
         timeline = Timeline(recorder)
@@ -286,18 +287,31 @@ async def attack(plan: Plan, *, wait: bool) -> dict[str, Any]:
         finally:
             await machines.close()
     verdict = await asyncio.to_thread(judged, plan.directory, stage.findings)
+    seen = history.read(plan.directory / "history.jsonl")
     summary = {
         **about,
         "operations": timeline.operations,
         "outcomes": timeline.outcomes,
         "faults": stage.counts,
         "valid": verdict.valid,
+        "claims": len({claim.key for claim in seen.of("claim")}),
+        "claims_with_two_holders": len(keys_of(verdict, "double holder")),
+        "results_lost": len(keys_of(verdict, "result lost")),
         "rules": dict(Tally(f.rule for f in verdict.findings)),
         "findings": [f"{f.rule}: {f.text}" for f in verdict.findings],
         "notes": stage.findings,
     }
     (plan.directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
     return summary
+
+
+def command(plan: Plan, *, wait: bool) -> str:
+    return f"{plan.command()} --system redis-sentinel{' --wait' if wait else ''}"
+
+
+def keys_of(verdict: Verdict, rule: str) -> set[str]:
+    """The keys on which this rule was broken."""
+    return {f.operations[0].key for f in verdict.findings if f.rule == rule and f.operations}
 
 
 async def _phases(plan: Plan, stage: Stage, machines: Machines, dialect: SentinelDialect) -> None:
