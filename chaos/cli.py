@@ -17,6 +17,7 @@ from typing import Any
 
 from chaos import failover, planted, sentinel, suite
 from chaos.catalogue import NEMESES, WORKLOADS
+from chaos.needs import Missing
 from chaos.run import Plan, Result, execute
 
 SECONDS = 20.0
@@ -144,6 +145,15 @@ def tell_redis(summary: dict[str, Any], out: Path) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
+    try:
+        return run(arguments)
+    except Missing as missing:
+        print(f"cluster/chaos: {missing}", file=sys.stderr)
+        return 2
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """What the command line asks for; the exit code."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     out = (arguments.out or Path(tempfile.gettempdir()) / f"chaos-{stamp}").absolute()
     if arguments.suite:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 
+from chaos.needs import Missing, namespaces
 from chaos.proxy import Address, Pair
 
 # A network of our own; the third number keeps two runs on one machine apart.
@@ -21,17 +21,11 @@ HARNESS_HOST = 1
 NODE_HOST = 10
 
 
-class Missing(Exception):
-    """What namespaces need and this machine lacks."""
-
-
 class NetnsLinks:
     """All links of a cluster. See proxy.py for the same without root."""
 
     def __init__(self) -> None:
-        if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("iptables") is None:
-            msg = "network namespaces need root, iproute2 and iptables"
-            raise Missing(msg)
+        namespaces()
         self._run = os.getpid() % 250
         self._bridge = f"chaos{self._run}"
         self._nodes: list[str] = []

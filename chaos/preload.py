@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import struct
 import subprocess
 import tempfile
 from pathlib import Path
+
+from chaos.needs import compiler
 
 SOURCE = Path(__file__).with_name("faults.c")
 # As `struct control` in faults.c: wall offset, fsync fails, fsync delay.
 LAYOUT = struct.Struct("=qii")
 
 
-class NoCompiler(Exception):
-    """Without a C compiler there are no clock and disk faults; the text says what to install."""
-
-
 def build(directory: Path) -> Path:
     """The library, compiled into `directory`."""
     library = directory / "faults.so"
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        msg = "clock and disk faults need a C compiler (on Debian: apt-get install gcc libc6-dev)"
-        raise NoCompiler(msg)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         part = Path(scratch) / "faults.so"
-        command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(part), str(SOURCE), "-ldl"]
+        command = [compiler(), "-O2", "-shared", "-fPIC", "-o", str(part), str(SOURCE), "-ldl"]
         subprocess.run(command, check=True)
         part.replace(library)
     return library

@@ -21,6 +21,7 @@ from typing import Any
 
 from chaos import history, preload, report
 from chaos.catalogue import NEMESES, WORKLOADS
+from chaos.needs import root
 from chaos.netns import NetnsLinks
 from chaos.nodes import Launch, Links, Nodes
 from chaos.proxy import ProxyLinks
@@ -152,6 +153,8 @@ class Run:
         launch = Launch(base=dataclasses.replace(Config(), **settings))
         if plan.planted is not None:
             launch.module = ("tests.planted_node", plan.planted)
+        if any(nemesis.tmpfs for nemesis in self.nemeses):
+            root()
         if any(nemesis.preload for nemesis in self.nemeses):
             launch.library = preload.build(plan.directory)
         links: Links = (

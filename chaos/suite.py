@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from chaos.catalogue import WORKLOADS
+from chaos.needs import Missing
 from chaos.run import Plan, execute
 
 SINGLE = (
@@ -84,7 +85,11 @@ def run(
             break
         if plan.directory.exists():  # a run that did not come to its end
             shutil.rmtree(plan.directory)
-        summary = execute(plan).summary()
+        try:
+            summary = execute(plan).summary()
+        except Missing as missing:
+            print(f"left out: {plan.command()}: {missing}", flush=True)
+            continue
         with results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(summary) + "\n")
         print(f"{summary['valid']!s:7} {plan.command()}", flush=True)

@@ -1,5 +1,5 @@
-"""Real nodes under attack, for ninety seconds in all: every workload, most faults; the judge is seen
-to find planted bugs, and the other tools to work. `cluster/chaos --suite` is the long version.
+"""Real nodes under attack, for ninety seconds in all: every workload, most faults; the judge is
+seen to find planted bugs, and the other tools to work. `cluster/chaos --suite` is the long version.
 """
 
 from __future__ import annotations
