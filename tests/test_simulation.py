@@ -1,6 +1,6 @@
 """The simulator on a few seeds, and the simulator itself: it repeats, it shrinks, its disk is true.
 
-Thousands of seeds are in test_simulation_seeds.py, planted bugs in simulator/ablations.py.
+Thousands of seeds are in test_simulation_seeds.py, planted bugs in test_simulation_ablations.py.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def restart_drops_what_follows_the_snapshot(put: Put) -> None:
     put(log.Storage, "_compare_with_mark", lambda self, contents: None)
 
 
-@removes("D11", 200)
+@removes("D11", 100)
 def votes_leave_before_the_disk(put: Put) -> None:
     """Votes do not wait for the batch that holds them."""
     put(replica, "_AT_ONCE", replica._AT_ONCE | {"vote_answer", "request_vote"})
@@ -106,14 +106,14 @@ def commit_index_from_the_log(put: Put) -> None:
 # ---- replication ---------------------------------------------------------------------------------
 
 
-@removes("D5", 200)
+@removes("D5", 100)
 def exceptions_of_callers_get_out(put: Put) -> None:
     """What a waiting caller raises reaches the turn."""
     for module in (barrier, proposals):
         put(module, "call_back", lambda callback, value: callback(value))
 
 
-@removes("D7", 300)
+@removes("D7", 100)
 def damaged_snapshot_acknowledged(put: Put) -> None:
     """A snapshot that cannot be loaded is said to be installed."""
     real = SnapshotTransfer._answer_snapshot
@@ -171,7 +171,7 @@ def pre_votes_although_a_leader_is_heard(put: Put) -> None:
     put(Elections, "on_pre_vote", on_pre_vote)
 
 
-@removes("votes", 200)
+@removes("votes", 100)
 def votes_for_shorter_logs(put: Put) -> None:
     """Voters do not compare logs."""
     put(Elections, "_is_up_to_date", lambda self, message: True)
@@ -273,7 +273,10 @@ SEEDS_OF_BUG = {
     "claim_granted_twice": 300,
 }
 for _name, _patch in BUGS.items():
-    TABLE[_name] = Ablation(_patch, SEEDS_OF_BUG.get(_name, 200), FIX_OF_BUG.get(_name, ""))
+    TABLE[_name] = Ablation(_patch, SEEDS_OF_BUG.get(_name, 100), FIX_OF_BUG.get(_name, ""))
+
+# Found so soon that every run of the tests can look for them; the rest takes minutes.
+QUICK = frozenset(name for name, ablation in TABLE.items() if ablation.seeds <= 100)
 
 
 def find(name: str, seeds: int = 0, first: int = 0) -> tuple[str, int, Result | None, float]:
