@@ -10,6 +10,7 @@ from collections import deque
 from io import BytesIO
 
 import pytest
+from hypothesis import settings
 
 from goblin_raft.config import Config
 from goblin_raft.consensus.memory import MemoryEngine
@@ -21,6 +22,10 @@ from goblin_raft.resp import encode_all
 from goblin_raft.session import Session
 from goblin_raft.users import Users
 from tests.stories import Stage, read_reply
+
+# How long an example takes says how busy the machine is, and nothing else.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 # Cluster time and the wall clock have nothing to do with each other; neither have these.
 START_MS = 5_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from zlib import crc32
 
-from goblin_raft.key_index import HASHES, LEAF_NAMES_MAX, KeyIndex
+from goblin_raft.key_index import BUCKET_OF_HASH, HASHES, KeyIndex
 
 
 def whole_scan(index: KeyIndex, count: int, between=lambda: None) -> list[bytes]:
@@ -71,18 +71,15 @@ def test_a_page_depends_on_the_names_and_not_on_how_they_came_about():
             break
 
 
-def test_leaves_stay_small_and_go_when_they_are_empty():
-    index = KeyIndex(b"%d" % number for number in range(20_000))
-    assert max(map(len, index._leaves)) <= LEAF_NAMES_MAX
-    assert index._starts == sorted(set(index._starts))
-    for number in range(20_000):
+def test_buckets_are_even_and_go_when_they_are_empty():
+    index = KeyIndex(b"%d" % number for number in range(40_000))
+    assert max(map(len, index._buckets.values())) < 50
+    for number in range(40_000):
         index.remove(b"%d" % number)
-        assert len(index._starts) == len(index._leaves)
-        assert index._starts[0] == 0
-    assert index._leaves == [set()]
+    assert index._buckets == {}
 
 
-def test_each_leaf_holds_what_belongs_there_after_a_random_history():
+def test_each_name_is_where_it_belongs_after_a_random_history():
     rng = random.Random(2)
     index, names = KeyIndex(), set()
     for _ in range(20_000):
@@ -93,11 +90,10 @@ def test_each_leaf_holds_what_belongs_there_after_a_random_history():
         else:
             names.add(name)
             index.add(name)
-    ends = [*index._starts[1:], HASHES]
-    for start, end, leaf in zip(index._starts, ends, index._leaves, strict=True):
-        assert leaf
-        assert all(start <= crc32(name) < end for name in leaf)
-    assert set().union(*index._leaves) == names
+    for at, bucket in index._buckets.items():
+        assert bucket
+        assert all(crc32(name) >> BUCKET_OF_HASH == at for name in bucket)
+    assert set().union(*index._buckets.values()) == names
 
 
 def test_names_of_one_hash_share_a_page_and_are_not_lost():
