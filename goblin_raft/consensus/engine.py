@@ -71,7 +71,7 @@ class RaftEngine:
             self._loop, log, failed=self._step_back, fatal=lambda error: self._end("write", error)
         )
         self._snapshot_writer = SnapshotWriter(self._loop)
-        self._snapshot_saved_s = 0.0
+        self._snapshot_saved_s = time.time()  # as Redis: what was loaded counts as saved
         self._scheduled = False
         self._closed = False
         self._timer_s = config.heartbeat_ms / 2000

@@ -39,6 +39,7 @@ SILENT_HEARTBEATS = 5
 # While leases are outstanding and nothing is written, a tick carries the time this often, so that
 # the pair beside the log (clock.py) is never old.
 IDLE_TICK_MS = 5_000
+TICK_GAP_MS = 10  # leases that end one after another share ticks: each is a write on every disk
 HAND_OVER_S = 1.0
 
 _AT_ONCE = frozenset(
@@ -111,8 +112,7 @@ class Replica:
         self.inbox: deque[tuple[str, Message | bool]] = deque()
         self.to_append = ToAppend(config.waiting_bytes_max)
         self.last_stamp_ms = 0
-        # The greatest index that another node waits for, as far as the leader knows.
-        self.others_wait_index = 0
+        self.others_wait_index = 0  # the greatest that another node waits for, so far as we know
         self.known_leader: tuple[str, int] | None = None
         self.hand_over_until_s = float("-inf")
         self.node = RaftNode(config, self.peer_ids, log, self, rng)
@@ -198,8 +198,12 @@ class Replica:
         wait_s = self.node.publish_commit_s - monotonic_s()
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is not None:
-            wait_s = min(wait_s, (deadline_ms - self.clock_ms()) / 1000)
+            wait_s = min(wait_s, (self._tick_due_ms(deadline_ms) - self.clock_ms()) / 1000)
         return max(0.0, wait_s)
+
+    def _tick_due_ms(self, deadline_ms: int) -> int:
+        """When to end the lease with this deadline, if no command's stamp does."""
+        return max(deadline_ms, self.last_stamp_ms + TICK_GAP_MS)
 
     def others_wait_for(self, after_index: int) -> bool:
         """See node.Host."""
@@ -362,7 +366,7 @@ class Replica:
             return False
         if now_ms - self.last_stamp_ms >= IDLE_TICK_MS:
             return True
-        if deadline_ms > now_ms:
+        if now_ms < self._tick_due_ms(deadline_ms):
             return False
         # A later stamp may be in the log and not applied yet; or it was applied and removed only
         # part of what is over, and another tick removes more.
