@@ -41,6 +41,9 @@ CLOSE = {
         A, lost("renew c tA 5000", 900), ok(B, None, 6500, 6510),
     ],
     "refused after a claim without an answer": [lost("claim c r tA 1", 0), ok(B, None, 9000, 9001)],
+    "refused after a claim that was answered that nobody knows": [
+        lost("claim c r tA 1", 0, 5), ok(B, None, 9000, 9001),
+    ],
     "token of a claim without an answer": [
         lost("claim c r tA 1", 0), ok("get c", "tA", 9000, 9001),
     ],
