@@ -47,6 +47,14 @@ RIGHT = {
     "chain of unknown ones, each needed by the next": [
         lost("set k 1", 0), lost("cas k 1 2", 5), lost("cas k 2 3", 6), ok("get k", "3", 90, 99),
     ],
+    "either of two explains the lost cas, and the first is seen later": [
+        SET_1, lost("set k 7", 0), lost("set k 8", 0), ok("cas k 1 5", 0, 11, 12), SET_2,
+        ok("get k", "7", 40, 41),
+    ],
+    "either of two explains the lost cas, and the second is seen later": [
+        SET_1, lost("set k 7", 0), lost("set k 8", 0), ok("cas k 1 5", 0, 11, 12), SET_2,
+        ok("get k", "8", 40, 41),
+    ],
     "cas that won": [SET_1, ok("cas k 1 2", "OK", 11, 12), ok("get k", "2", 13, 14)],
     "cas that lost": [SET_1, ok("cas k 7 8", 0, 11, 12), ok("get k", "1", 13, 14)],
     "failed writes do not count": [failed("set k 1", 0, 5), ok("get k", None, 6, 7)],
@@ -113,6 +121,10 @@ RIGHT_CLAIMS = {
     "free after release": [A, ok("release c tA", 1, 20, 30), ok(B, "CLAIMED", 31, 40)],
     "release beside the next claim": [A, ok("release c tA", 1, 20, 30), ok(B, "CLAIMED", 21, 22)],
     "release without an answer": [A, lost("release c tA", 20), ok(B, "CLAIMED", 31, 40)],
+    "released without an answer, which only a later claim shows": [
+        A, lost("release c tA", 20), ok(B, "CLAIMED", 900, 1100),
+        ok("claim c r tC 1", "CLAIMED", 1850, 1950),
+    ],
     "renewed": [A, ok("renew c tA 2000", 1, 500, 510), ok(B, None, 1500, 1510)],
     "renewed, then free": [A, ok("renew c tA 900", 1, 500, 510), ok(B, "CLAIMED", 1405, 1420)],
     "made shorter": [A, ok("renew c tA 100", 1, 200, 210), ok(B, "CLAIMED", 320, 330)],
@@ -250,6 +262,11 @@ def look(a, b, start):
 RIGHT_TRANSACTIONS = {
     "moved": [*FULL, move(2, 3, ["OK", "OK", "45"]), look("45", "55", 4)],
     "aborted": [*FULL, move(2, 3, None), look("50", "50", 4)],
+    "perhaps done, bound to what was perhaps done": [
+        lost("set a 1", 0),
+        op("txn", "", (["expect", "a", "1"], ["set", "b", "z"]), 0, None),
+        ok("get b", "z", 5, 6),
+    ],
     "perhaps moved": [*FULL, move(2, None, None), look("45", "55", 4)],
     "perhaps not moved": [*FULL, move(2, None, None), look("50", "50", 4)],
     "moved late": [*FULL, move(2, None, None), look("50", "50", 4), look("45", "55", 6)],
