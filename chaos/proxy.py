@@ -83,7 +83,8 @@ class Half(asyncio.Protocol):
         while self.queue and self.queue[0][0] <= now_s:
             _, data = self.queue.popleft()
             self.queued_bytes -= len(data)
-            twin.transport.write(data)
+            if not twin.transport.is_closing():
+                twin.transport.write(data)
         if self.queue:
             self.timer = asyncio.get_running_loop().call_at(self.queue[0][0], self.flush)
         if self.queued_bytes <= QUEUE_BYTES_MAX and self.transport is not None:
