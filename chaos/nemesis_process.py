@@ -173,8 +173,7 @@ class Corrupt(Nemesis):
                 node.exits.clear()
                 stage.nodes.wipe(node_id)
                 await stage.nodes.start(node_id)
-            how = {True: "refused", False: "unharmed", None: "stuck"}[refused]
-            stage.counts[f"corrupt-{how}"] = stage.counts.get(f"corrupt-{how}", 0) + 1
+            stage.remark({True: "refused", False: "unharmed", None: "stuck"}[refused])
             # Two nodes that are being filled up at once would be a majority without its log.
             waiting = await stage.nodes.wait_until_all_serve(VERDICT_BOUND_S)
             if node_id in waiting:

@@ -78,6 +78,7 @@ class Result:
     operations: int
     outcomes: dict[str, int]
     faults: dict[str, int]
+    remarks: dict[str, int]
     seconds: float
     recovery_s: float
 
@@ -103,6 +104,7 @@ class Result:
             "operations": self.operations,
             "outcomes": self.outcomes,
             "faults": self.faults,
+            "remarks": self.remarks,
             "seconds": round(self.seconds, 1),
             "recovery_s": round(self.recovery_s, 2),
             "gaps": gaps_of(self.verdict),
@@ -198,6 +200,7 @@ class Run:
             timeline.operations,
             timeline.outcomes,
             stage.counts,
+            stage.remarks,
             seconds,
             recovery_s,
         )

@@ -28,7 +28,8 @@ class Stage:
     # (docs/guarantees.md), so with clock faults not all may be.
     minority_only: bool = False
     findings: list[str] = field(default_factory=list)  # surprises that no client can see
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # faults by name
+    remarks: dict[str, int] = field(default_factory=dict)  # what nodes did about them
 
     @property
     def ids(self) -> list[str]:
@@ -64,6 +65,9 @@ class Stage:
         """All nodes, the leader first or last: the first of these are a fair choice."""
         leader, others = await self.line_up()
         return [leader, *others] if self.rng.random() < 0.5 else [*others, leader]
+
+    def remark(self, what: str) -> None:
+        self.remarks[what] = self.remarks.get(what, 0) + 1
 
     def begins(self, what: str, nodes: Iterable[str]) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -131,9 +131,11 @@ def totals(lines: list[dict[str, Any]]) -> list[str]:
     """What was done and what came of it."""
     outcomes: Tally[str] = Tally()
     faults: Tally[str] = Tally()
+    remarks: Tally[str] = Tally()
     for line in lines:
         outcomes.update(line["outcomes"])
         faults.update(line["faults"])
+        remarks.update(line["remarks"])
     verdicts = Tally(str(line["valid"]) for line in lines)
     recoveries = sorted(line["recovery_s"] for line in lines)
     hours = sum(line["seconds"] for line in lines) / 3600
@@ -147,6 +149,8 @@ def totals(lines: list[dict[str, Any]]) -> list[str]:
         + ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())),
         f"* {sum(faults.values())} faults: "
         + ", ".join(f"{count} {name}" for name, count in sorted(faults.items())),
+        f"* of nodes with a flipped bit {remarks['refused']} refused to start, and"
+        f" {remarks['unharmed']} were unharmed by it",
         f"* until all nodes served again after the last fault: median"
         f" {recoveries[len(recoveries) // 2]:.1f} s, worst {recoveries[-1]:.1f} s",
     ]

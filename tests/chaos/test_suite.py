@@ -22,6 +22,7 @@ def line(workload: str, nemesis: str, nodes: int, valid: bool | str = True) -> d
         "date": "2026-01-02 03:04",
         "outcomes": {"ok": 10, "unknown": 1},
         "faults": {nemesis: 2},
+        "remarks": {"refused": 1},
         "seconds": 36.0,
         "recovery_s": 1.5,
         "findings": [],
@@ -94,6 +95,7 @@ def test_the_sum_says_what_did_not_hold():
     assert "1 valid, 1 not valid, 1 unknown" in page
     assert "33 operations: 30 ok, 3 unknown" in page
     assert "0.03 hours" in page
+    assert "3 refused to start, and 0 were unharmed" in page
     assert "| kill | 4 | 0.50 | 0.75 | 0.00 | 0.00 |" in page
     assert "kill,clock |" not in page
 
