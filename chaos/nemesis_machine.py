@@ -83,12 +83,12 @@ class DiskSlow(Nemesis):
 
 
 async def bring_back(stage: Stage, nodes: list[str]) -> None:
-    """Start those that another fault started meanwhile: without a disk they refused. A node that
-    runs stays up whatever its disk does."""
+    """Start those that were just being started when this fault began: without a disk they refused.
+    A node that runs stays up whatever its disk does."""
     for node_id in nodes:
         node = stage.nodes.nodes[node_id]
-        if not node.up and node.exits == [REFUSED]:
-            node.exits.clear()
+        if node.process is not None and node.process.returncode == REFUSED:
+            node.expect_end()
             await stage.nodes.start(node_id)
 
 

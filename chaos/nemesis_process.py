@@ -170,7 +170,7 @@ class Corrupt(Nemesis):
                 stage.findings.append(f"{node_id} neither serves nor refuses: {where}")
                 await stage.nodes.kill(node_id)
             if refused is not False:
-                node.exits.clear()
+                node.expect_end()
                 stage.nodes.wipe(node_id)
                 await stage.nodes.start(node_id)
             stage.remark({True: "refused", False: "unharmed", None: "stuck"}[refused])

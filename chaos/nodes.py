@@ -64,6 +64,11 @@ class Node:
     def up(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
+    def expect_end(self) -> None:
+        """That its process ended is right, whether that was noticed already or not."""
+        self.stopped = self.process
+        self.exits.clear()
+
     @property
     def log_file(self) -> Path:
         return self.directory.with_suffix(".log")
