@@ -15,8 +15,9 @@ from goblin_raft.commands import TABLE
 from goblin_raft.consensus.memory import MemoryEngine
 from goblin_raft.errors import StoreError
 from goblin_raft.limits import Limits
-from goblin_raft.reply import Failure, Status
+from goblin_raft.reply import Double, Failure, Status
 from goblin_raft.resp_client import RespClient, RespError
+from goblin_raft.values import format_score
 
 SCRIPT = (
     b"if redis.call('set', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return 'CLAIMED' end "
@@ -58,6 +59,8 @@ def ours(engine: MemoryEngine, words: list[bytes]):
             return text
         case Failure(text):
             return text
+        case Double(number):
+            return format_score(number)
         case reply:
             return reply
 

@@ -6,6 +6,7 @@ shared with the code that it watches but the names of what it reads.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from goblin_raft.consensus.stock import NO_OP
@@ -48,6 +49,8 @@ class Invariants:
         self.cluster = cluster
         self.model = Model()
         self.committed: list[tuple[bytes, int]] = [(b"", 0), (NO_OP, 0)]  # (command, term) by index
+        # The term in which each was: the leader that counts it is the first to know.
+        self.committed_in: list[int] = [0, 0]
         self.leaders: dict[int, str] = {}
         self.entries: dict[tuple[int, int], tuple[bytes, int | None, float]] = {}
         self.votes: dict[tuple[int, str], str] = {}
@@ -153,7 +156,8 @@ class Invariants:
         if seen.cold:
             self.clock_may_leap_ms += node.wall_forward_ms + 1
             self.clock_may_lag_ms += node.wall_back_ms + 1
-        index, first = len(self.committed) - 1, node.log[0][1]
+        # What later terms committed says nothing of one that wakes up, and leads an earlier one.
+        index, first = bisect_left(self.committed_in, raft._term) - 1, node.log[0][1]
         term = self.committed[index][1]
         if index >= first and (index > node.log[-1][1] or node.log[index - first][2] != term):
             raise Violation(
@@ -198,6 +202,7 @@ class Invariants:
                     )
             elif index == len(committed):
                 committed.append((command, term))
+                self.committed_in.append(max(self.committed_in[-1], node.replica.node._term))
                 self._majority_has(index, term)
                 if command != NO_OP:
                     self._apply(index, term, command[1:])
