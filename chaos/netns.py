@@ -95,6 +95,8 @@ class NetnsLinks:
     async def close(self) -> None:
         """Remove all of it; the nodes have ended."""
         for node_id in self._nodes:
+            # By name, because a namespace takes its interfaces along only some time after its end.
+            await self._ip("link", "del", f"{self._bridge}{node_id}", checked=False)
             await self._ip("netns", "del", self._space(node_id), checked=False)
         await self._ip("link", "del", self._bridge, checked=False)
 
