@@ -121,7 +121,12 @@ def _settled(cluster: Cluster) -> bool:
     last = replicas[0].log[-1][1]
     if any(r.log[-1][1] != last or r.node._last_applied != last for r in replicas):
         return False
-    if sum(r.node.is_leader for r in replicas) != 1 or len({r.node._term for r in replicas}) != 1:
+    leaders = [r.node for r in replicas if r.node.is_leader]
+    if len(leaders) != 1 or len({r.node._term for r in replicas}) != 1:
+        return False
+    # Until the leader knows all for voters, one that was wiped is not filled up yet, and the
+    # cluster may need each of the others.
+    if not all(each.is_voter for each in leaders[0].progress.values()):
         return False
     return not any(
         r.proposals.pending or r.proposals.waiting or r.barrier.asked or r.barrier.waiting
