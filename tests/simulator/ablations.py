@@ -197,7 +197,7 @@ def confirmations_of_earlier_rounds_count(put: Put) -> None:
     """A confirmation counts for a read that arrived after it was asked for."""
 
     def on_probe_answer(self, peer_id, round_number):
-        self.round_votes.add(peer_id)
+        self.confirmed[peer_id] = self.round
 
     put(ReadBarrier, "on_probe_answer", on_probe_answer)
 
