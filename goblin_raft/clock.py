@@ -22,6 +22,9 @@ this over random delays, rates and changes of leader.
 
 from __future__ import annotations
 
+# A wall clock that differs by less from what the stamps say of it is read inexactly, not set anew.
+WALL_STEP_MS = 10
+
 
 class ClusterClock:
     """A lower bound of the leader's clock; on the leader, the clock itself."""
@@ -34,6 +37,7 @@ class ClusterClock:
         "_heard_term",
         "_leading",
         "_set",
+        "_wall_distance_ms",
     )
 
     def __init__(self, *, rate_error: float) -> None:
@@ -48,6 +52,7 @@ class ClusterClock:
         self._heard_term = -1  # of the leader that the reading is a bound of
         self._base_ms = 0.0
         self._base_steady_ms = 0.0
+        self._wall_distance_ms = 0
 
     @property
     def is_set(self) -> bool:
@@ -90,6 +95,18 @@ class ClusterClock:
     def now_ms(self, steady_ms: float) -> int:
         """Cluster time in whole milliseconds; 0 while there is none."""
         return int(self._read(steady_ms)) if self._set else 0
+
+    def time_of_day_ms(self, now_ms: int, wall_ms: int) -> int:
+        """What a stamp of `now_ms` says of the wall clock, which showed `wall_ms` just after.
+
+        The two are read one after the other, in whole milliseconds, so their distance trembles. It
+        is kept until the wall clock was set, so that times of day keep their order as deadlines,
+        and PEXPIRETIME answers what PEXPIREAT was told.
+        """
+        distance_ms = wall_ms - now_ms
+        if abs(distance_ms - self._wall_distance_ms) > WALL_STEP_MS:
+            self._wall_distance_ms = distance_ms
+        return now_ms + self._wall_distance_ms
 
     def _read(self, steady_ms: float) -> float:
         # A steady clock that a broken machine lets step back must not take time back.

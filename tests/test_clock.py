@@ -74,6 +74,19 @@ def test_a_steady_clock_that_steps_back_takes_no_time_back():
     assert it.now_ms(500) == 10_000
 
 
+def test_times_of_day_keep_their_distance_though_the_two_clocks_tremble():
+    it = clock()
+    told = [it.time_of_day_ms(now, 5_000 + now + off) for now, off in enumerate((0, -1, 1, 9, -9))]
+    assert told == [5_000, 5_001, 5_002, 5_003, 5_004]
+
+
+def test_a_wall_clock_that_was_set_is_followed():
+    it = clock()
+    assert it.time_of_day_ms(100, 5_100) == 5_100
+    assert it.time_of_day_ms(200, 5_211) == 5_211
+    assert it.time_of_day_ms(300, 5_300) == 5_300
+
+
 def test_a_rate_error_must_be_a_fraction():
     with pytest.raises(ValueError, match="fraction"):
         ClusterClock(rate_error=1.0)

@@ -153,6 +153,14 @@ def test_a_time_to_live_counts_down_while_nothing_is_written(cluster):
     assert cluster.info(1)["raft_last_log_index"] == index
 
 
+def test_times_of_day_a_millisecond_apart_keep_their_order(cluster):
+    with RespClient("127.0.0.1", cluster.base, timeout_s=5) as client:
+        assert client.call("SET", "k", "v", "PXAT", 9_999_999_000_000) == b"OK"
+        for told in range(9_999_999_000_001, 9_999_999_000_300):
+            assert client.call("PEXPIREAT", "k", told, "GT") == 1
+            assert client.call("PEXPIRETIME", "k") == told
+
+
 def test_a_claim_survives_the_leader_that_gave_it_thirty_times(cluster):
     for turn in range(30):
         leader = cluster.leader()

@@ -349,7 +349,7 @@ class Replica:
         if not chosen and not self._tick_is_due(now_ms):
             return None
         self.last_stamp_ms = now_ms
-        return encode_entry(now_ms, self.wall_ms(), chosen)
+        return encode_entry(now_ms, self.clock.time_of_day_ms(now_ms, self.wall_ms()), chosen)
 
     def _may_append(self) -> bool:
         now_s = monotonic_s()

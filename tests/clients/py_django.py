@@ -11,13 +11,15 @@ from django.conf import settings
 PORTS = [int(word) for word in sys.argv[2:]]
 CACHES = {}
 for port in PORTS:
+    # `clear` empties a database, so checks of two nodes at once need two each.
+    database = 4 + 2 * (port % 3) if sys.argv[1] == "check" else 4
     CACHES[f"django-redis-{port}"] = {
         "BACKEND": "django_redis.cache.RedisCache",
-        "LOCATION": f"redis://127.0.0.1:{port}/1",
+        "LOCATION": f"redis://127.0.0.1:{port}/{database}",
     }
     CACHES[f"django-{port}"] = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": f"redis://127.0.0.1:{port}/2",
+        "LOCATION": f"redis://127.0.0.1:{port}/{database + 1}",
     }
 CACHES["default"] = CACHES[f"django-redis-{PORTS[0]}"]
 settings.configure(CACHES=CACHES)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -39,8 +39,7 @@ def set_up() -> Path:
     subprocess.run([*pip, "install", *REQUIRES], check=True)
     package = ["--no-deps", "--no-binary", ":all:", f"redis=={VERSION}", "--dest", HOME]
     subprocess.run([*pip, "download", *package], check=True)
-    with tarfile.open(HOME / f"redis-{VERSION}.tar.gz") as archive:
-        archive.extractall(HOME, filter="data")
+    shutil.unpack_archive(HOME / f"redis-{VERSION}.tar.gz", HOME)
     (HOME / "ready").touch()
     return source
 
