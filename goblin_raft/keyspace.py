@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop
 from typing import NamedTuple
 
 from goblin_raft.changes import Changes, History, Watched
 from goblin_raft.key_index import KeyIndex
 from goblin_raft.pubsub import Hub
+from goblin_raft.schedule import Schedule
 from goblin_raft.values import Encoded, Hash, SortedSet, Value, decode_value, encode_value
 
-# Rebuilding the heap costs as much as it has keys; below this size it is not worth a thought.
+# Making the schedule anew costs as much as there are deadlines; below this size it does not pay.
 REBUILD_SLACK = 1_000
 
 
@@ -37,12 +38,12 @@ class Instant:
 class Keyspace(Changes):
     """See the module. Whatever changes a key by command leaves a mark, see changes.py.
 
-    The heap orders keys by deadline, ties by key. Its invariant: every key with a deadline has an
-    entry that is not later than that deadline. A deadline that moves later, as each renewal of a
-    lease does, costs no entry: the old one is put off when it comes up.
+    The invariant of the schedule: every key with a deadline has an entry in it that is not later
+    than that deadline. A deadline that moves later, as each renewal of a lease does, costs no
+    entry: the old one is put off when it comes up.
     """
 
-    __slots__ = ("_heap", "deadlines", "index", "values")
+    __slots__ = ("_schedule", "deadlines", "index", "values")
 
     def __init__(self, history: History | None = None) -> None:
         super().__init__(history)
@@ -50,7 +51,7 @@ class Keyspace(Changes):
         self.deadlines: dict[bytes, int] = {}
         # All keys of `values`, for SCAN.
         self.index = KeyIndex()
-        self._heap: list[tuple[int, bytes]] = []
+        self._schedule = Schedule()
 
     def __len__(self) -> int:
         """How many keys are in memory; some of them may be over."""
@@ -97,10 +98,11 @@ class Keyspace(Changes):
         old_ms = self.deadlines.get(key)
         self.deadlines[key] = deadline_ms
         if old_ms is None or deadline_ms < old_ms:
-            heap = self._heap
-            heappush(heap, (deadline_ms, key))
-            if len(heap) > 2 * len(self.deadlines) + REBUILD_SLACK:
-                self._rebuild_heap()
+            schedule = self._schedule
+            schedule.add(deadline_ms, key)
+            if schedule.size > 2 * len(self.deadlines) + REBUILD_SLACK:
+                entries = ((due_ms, name) for name, due_ms in self.deadlines.items())
+                self._schedule = Schedule(entries)
 
     def clear_deadline(self, key: bytes) -> bool:
         """Let a key stay for ever; whether it had a deadline."""
@@ -122,20 +124,19 @@ class Keyspace(Changes):
         self.values.clear()
         self.index.clear()
         self.deadlines.clear()
-        self._heap.clear()
+        self._schedule = Schedule()
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of all keys in memory, be it past or to come."""
-        heap, deadlines = self._heap, self.deadlines
-        while heap:
-            entry_ms, key = heap[0]
-            deadline_ms = deadlines.get(key)
-            if deadline_ms == entry_ms:
-                return entry_ms
-            if deadline_ms is None or deadline_ms < entry_ms:
-                heappop(heap)  # the key is gone, or an earlier entry stands for it
-            else:
-                heapreplace(heap, (deadline_ms, key))  # its deadline was moved: put it off
+        schedule = self._schedule
+        while entry := schedule.next():
+            due_ms, key = entry
+            deadline_ms = self.deadlines.get(key)
+            if deadline_ms == due_ms:
+                return due_ms
+            schedule.drop_next()
+            if deadline_ms is not None and deadline_ms > due_ms:  # else an earlier entry stands
+                schedule.add(deadline_ms, key)
         return None
 
     def remove_expired(self, now_ms: int, keys_max: int, gone: list[bytes] | None = None) -> int:
@@ -143,24 +144,24 @@ class Keyspace(Changes):
 
         Their names go into `gone`.
         """
-        heap, deadlines, values = self._heap, self.deadlines, self.values
+        schedule, deadlines, values = self._schedule, self.deadlines, self.values
         removed = 0
-        while removed < keys_max and heap and heap[0][0] <= now_ms:
-            entry_ms, key = heappop(heap)
-            deadline_ms = deadlines.get(key)
-            if deadline_ms == entry_ms:
-                del deadlines[key], values[key]
-                self.index.remove(key)
-                removed += 1
-                if gone is not None:
-                    gone.append(key)
-            elif deadline_ms is not None and deadline_ms > entry_ms:
-                heappush(heap, (deadline_ms, key))
+        while removed < keys_max and (due := schedule.due(now_ms)):
+            due_ms, keys = due
+            before = len(keys)
+            while keys and removed < keys_max:
+                key = heappop(keys)
+                deadline_ms = deadlines.get(key)
+                if deadline_ms == due_ms:
+                    del deadlines[key], values[key]
+                    self.index.remove(key)
+                    removed += 1
+                    if gone is not None:
+                        gone.append(key)
+                elif deadline_ms is not None and deadline_ms > due_ms:
+                    schedule.add(deadline_ms, key)
+            schedule.size -= before - len(keys)
         return removed
-
-    def _rebuild_heap(self) -> None:
-        self._heap = [(deadline_ms, key) for key, deadline_ms in self.deadlines.items()]
-        heapify(self._heap)
 
     def note(self, db: int, key: bytes, now_ms: int) -> Watched:
         """A key as it is now, for WATCH. One that is over is not there."""

@@ -90,7 +90,7 @@ def test_renewals_cost_no_memory():
     keyspace.put(b"k", b"v", 1000)
     for ms in range(1000, 50_000):
         keyspace.set_deadline(b"k", ms + 1)
-    assert len(keyspace._heap) == 1
+    assert keyspace._schedule.size == 1
     assert keyspace.next_deadline_ms() == 50_000
 
 
@@ -99,7 +99,7 @@ def test_claims_that_are_released_leave_nothing_behind():
     for number in range(20_000):
         keyspace.put(b"%d" % (number % 7), b"v", 30_000 + number)
         keyspace.delete(b"%d" % (number % 7))
-    assert len(keyspace._heap) <= REBUILD_SLACK + 2
+    assert keyspace._schedule.size <= REBUILD_SLACK + 2
     assert keyspace.next_deadline_ms() is None
 
 
@@ -119,3 +119,16 @@ def test_items_are_canonical():
     assert (copy.values, copy.deadlines) == (one.values, one.deadlines)
     assert type(copy.values[b"h"]) is Hash
     assert copy.next_deadline_ms() == 5
+
+
+def test_a_name_that_becomes_due_among_names_that_are_being_removed_keeps_the_order():
+    keyspace = Keyspace()
+    for key in (b"d", b"b", b"e", b"c"):
+        keyspace.put(key, b"v", 10)
+    assert keyspace.remove_expired(10, 1) == 1
+    assert sorted(keyspace.values) == [b"c", b"d", b"e"]
+    keyspace.put(b"a", b"v", 10)
+    gone: list[bytes] = []
+    assert keyspace.remove_expired(10, 9, gone) == 4
+    assert gone == [b"a", b"c", b"d", b"e"]
+    assert keyspace._schedule.size == 0

@@ -23,7 +23,7 @@ LINE_CHARACTERS_MAX = 100
 # A module may import from its own row and from rows above it.
 LAYERS = [
     "__init__ reply errors errors_node errors_talk limits changes glob pubsub session clock users",
-    "key_index long_double ordered lua scripts xxh3",
+    "key_index long_double ordered lua schedule scripts xxh3",
     "config counters entry values",
     "node_view",
     "readers keyspace origins",
