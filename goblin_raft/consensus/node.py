@@ -109,6 +109,7 @@ class RaftNode(Replication, Elections):
         # Raft does not need a stored commit index, and one beyond the log would let a new leader
         # acknowledge alone (D9). What was committed is learnt from the first leader of a term.
         self._commit_index = self._last_applied = max(log[0][1], log.newest_snapshot_index)
+        self.stored_index = log[-1][1]  # what lay in the log when this process began
         if not peers and not self.is_voter:
             self.become_voter("alone")
         self._peer_by_id = {str(peer.id): peer for peer in peers}
@@ -291,6 +292,15 @@ class RaftNode(Replication, Elections):
     def has_backlog(self) -> bool:
         """Whether committed entries still wait to be applied: take another turn soon."""
         return bool(self._commit_index > self._last_applied)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether entries that are committed, or were in the log when this process began, are still
+        to be applied here. Who is far behind would not see an outcome in time: meanwhile commands
+        wait, are part of no proposal, and can be refused with certainty."""
+        known = max(self._commit_index, self._leader_commit_index or 0)
+        stored = min(self.stored_index, self._log[-1][1])
+        return bool(self._last_applied < max(known, stored))
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """Apply what is committed, a portion a tick; gives False: `_checkCommandsToApply` sends."""

@@ -156,10 +156,7 @@ class Replica:
         self.node.doTick(0.0)
         self._meet_leader(now_s)
         self._ask_to_vote(now_s)
-        # A node that has far to catch up would not see its proposal's outcome in time: until it
-        # has, commands wait, and can be refused with certainty.
-        if not (self.node.is_leader or self.node.leader_id is None or self.node.has_backlog):
-            self._forward(now_s)
+        self._forward(now_s)
         self._serve_reads(now_s)
         self.expire()
         messages = self.node.outbox.take()
@@ -189,7 +186,7 @@ class Replica:
             return True
         if node.is_leader:
             return bool(self.to_append or self.proposals.waiting) and self._may_append()
-        return node.leader_id is not None and bool(self.proposals.waiting)
+        return bool(self.proposals.waiting) and self._may_forward()
 
     def next_deadline_s(self) -> float:
         """Seconds until the leader should end a lease, or say what is committed; else infinity."""
@@ -239,10 +236,8 @@ class Replica:
         # A learner's word says nothing about what it promised before it was wiped.
         node = self.node
         if node.is_voter and message["term"] == node.term and peer_id == node.leader_id:
-            self._send(
-                peer_id,
-                {"type": "read_probe_answer", "term": node.term, "round": message["round"]},
-            )
+            answer = {"type": "read_probe_answer", "term": node.term, "round": message["round"]}
+            self._send(peer_id, answer)
 
     def _take_forwarded(self, proposals: list[bytes]) -> None:
         if not self.node.is_leader:
@@ -267,6 +262,8 @@ class Replica:
             self.proposals.submit([], 0, lambda _: None, now_s)
 
     def _forward(self, now_s: float) -> None:
+        if not self._may_forward():
+            return
         fresh = []
         while (data := self.proposals.next_proposal(now_s)) is not None:
             fresh.append(data)
@@ -351,13 +348,15 @@ class Replica:
         self.last_stamp_ms = now_ms
         return encode_entry(now_ms, self.clock.time_of_day_ms(now_ms, self.wall_ms()), chosen)
 
+    def _may_forward(self) -> bool:
+        node = self.node
+        return not (node.is_leader or node.leader_id is None or node.is_behind)
+
     def _may_append(self) -> bool:
         now_s = monotonic_s()
-        return (
-            now_s >= self.hand_over_until_s
-            and not self.node.has_backlog
-            and self.node.quorum_answered_since(now_s - self.silence_max_s)
-        )
+        if now_s < self.hand_over_until_s or self.node.is_behind:
+            return False
+        return self.node.quorum_answered_since(now_s - self.silence_max_s)
 
     def _tick_is_due(self, now_ms: int) -> bool:
         """Whether time itself must go into the log: nothing else carried it past a deadline."""

@@ -231,3 +231,50 @@ def test_o8_both_ends_of_a_session_notice_silence():
         return options
 
     assert asyncio.run(asyncio.wait_for(story(), 10)) == {Config().quorum_timeout_ms}
+
+
+def test_o9_a_restarted_node_proposes_nothing_before_it_has_caught_up(clusters):
+    """A led and died. It hears of the next leader first, and of all that it lacks after that. A
+    command that it sent on in between would wait behind all that A must apply before."""
+    c = clusters.ours()
+    c.healthy()
+    c.append("A", "a", "b")
+    c.settle("A", "B", "C")
+    c.crash("A")
+    c.clock.now_s += 2  # nobody has heard a leader for a while
+    c.elect("B", "C")
+    c.append("B", "c", "d")
+    c.settle("B", "C")
+    c.start("A")
+    c.connect("A", "B")
+    c.submit("A", "new")
+    forwarded_at = []
+    c.beat("B")
+    for _ in range(20):
+        c.deliver("B", "A", 1)
+        if any(m["type"] == "forward" for m in c.wires["A", "B"]):
+            forwarded_at.append(c.nodes["A"].raft.last_applied)
+            break
+        c.deliver("A", "B")
+    assert forwarded_at == [c.nodes["B"].raft.commit_index]
+
+
+def test_o9_a_leader_that_was_started_again_appends_nothing_before_it_has_caught_up(
+    clusters, monkeypatch
+):
+    """The outcomes of new commands would wait behind its whole log."""
+    monkeypatch.setattr("goblin_raft.consensus.node.APPLY_ENTRIES_PER_TICK", 1)
+    c = clusters.ours()
+    c.healthy()
+    c.append("A", "a", "b", "c")
+    c.settle("A", "B", "C")
+    for node in "ABC":
+        c.restart(node)
+    c.connect_all()
+    c.elect("A", "B", heard=False)
+    c.submit("A", "new")
+    c.end_turn("A", c.begin_turn("A"))
+    assert c.nodes["A"].raft.last_applied < c.nodes["A"].raft.stored_index
+    assert "new" not in str(c.nodes["A"].log[-1])
+    c.settle("A", "B", "C")
+    assert c.told["new"] == ["done"]
