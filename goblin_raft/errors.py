@@ -284,7 +284,8 @@ MAX_CLIENTS = row(
 CLUSTERDOWN = row(
     Cause.CLUSTER,
     "CLUSTERDOWN no leader; the command was not executed, try again",
-    "Send it again, to this node or another. It means that no majority could be reached in time.",
+    "Send it again, to this node or another. It means that no majority could be reached in time, or"
+    " that this node has just been started and still goes through its log.",
 )
 DISK_FAILED = row(
     Cause.CLUSTER,
