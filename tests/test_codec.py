@@ -30,6 +30,7 @@ MESSAGES = [
         "type": "append_answer",
         "term": 2,
         "success": True,
+        "prev_index": 4,
         "next_index": 7,
         "last_index": 6,
         "voter": True,

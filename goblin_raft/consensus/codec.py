@@ -14,7 +14,7 @@ import msgpack
 
 from goblin_raft.consensus.stock import NO_OP, REGULAR, LogEntry, Message
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 HEADER = struct.Struct(">I")
 # Before its hello a peer is a stranger.
 HELLO_BYTES_MAX = 4096
@@ -86,6 +86,7 @@ _SCHEMAS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "append_answer": {
         "term": _integer,
         "success": _boolean,
+        "prev_index": _integer,
         "next_index": _integer,
         "last_index": _integer,
         "voter": _boolean,

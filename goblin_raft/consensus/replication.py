@@ -108,11 +108,11 @@ class Replication(SnapshotTransfer):
 
     def on_append_entries(self, node: Node, message: Message) -> None:
         """Take what the leader sends, as far as it is proved to continue our log."""
-        term = message["term"]
+        term, previous = message["term"], message["prev_index"]
         if term < self._term:
             # A leader that was deposed while we could not hear it must learn so, else it would
             # wait for its quorum for ever (stock gives no answer at all).
-            self.answer(node, success=False)
+            self.answer(node, previous, success=False)
             return
         if term == self._term and self._role == LEADER:
             msg = f"two leaders in term {term}: {self._self.id} and {node.id}"
@@ -122,20 +122,19 @@ class Replication(SnapshotTransfer):
         self._leader_commit_index = message["commit_index"]
 
         first, last = self._log[0][1], self._log[-1][1]
-        previous = message["prev_index"]
         if previous > last:
-            self.answer(node, success=False, hint=last + 1)
+            self.answer(node, previous, success=False, hint=last + 1)
         elif previous < first or self._log[previous - first][2] != message["prev_term"]:
             if first <= previous <= self._commit_index:
                 msg = f"the leader {node.id} disagrees about the committed entry {previous}"
                 raise Fatal(msg)
             # All that is committed is the same everywhere, so the leader finds a match there in
             # one round trip however long our own tail is.
-            self.answer(node, success=False, hint=self._commit_index + 1)
+            self.answer(node, previous, success=False, hint=self._commit_index + 1)
         else:
             verified = self._append(previous, message["entries"])
             if message["answer"]:
-                self.answer(node, success=True, hint=verified + 1)
+                self.answer(node, previous, success=True, hint=verified + 1)
             self._commit_index = max(self._commit_index, min(message["commit_index"], verified))
 
     def _follow(self, leader: Node, term: int) -> None:
@@ -167,14 +166,16 @@ class Replication(SnapshotTransfer):
             log.add(*entry)
         return previous + len(entries)
 
-    def answer(self, node: Node, *, success: bool, hint: int = 0) -> None:
-        """Answer an append_entries; `hint` is the next index that we want (0: none)."""
+    def answer(self, node: Node, previous: int, *, success: bool, hint: int = 0) -> None:
+        """Answer the append_entries that continued the entry `previous`; `hint` is the next index
+        that we want (0: none)."""
         self._SyncObj__transport.send(
             node,
             {
                 "type": "append_answer",
                 "term": self._term,
                 "success": success,
+                "prev_index": previous,
                 "next_index": hint,
                 "last_index": self._log[-1][1],
                 "voter": self.is_voter,
@@ -206,19 +207,21 @@ class Replication(SnapshotTransfer):
             self._next_index[node] = max(self._next_index[node], hint)
             progress.acknowledged(hint - 1)
             self._send_to(node, {}, heartbeat=False, probe=False)
-        elif hint:
+        elif hint and self._is_news(progress, message["prev_index"], self._next_index[node]):
             # A conflict is answered with what is surely the same, which may be less than was
             # acknowledged; counting less is always safe, the commit index never goes back.
             self.matches(node, min(progress.match_index, hint - 1))
-            hint = min(hint, last + 1)
-            # Several messages under way are refused for one reason: obey the first refusal. While a
-            # snapshot is under way every heartbeat is refused, until it has arrived.
-            if progress.sending is None and (
-                not progress.probing or hint != self._next_index[node]
-            ):
+            # While a snapshot is under way every heartbeat is refused, until it has arrived.
+            if progress.sending is None:
                 progress.probe()
-                self._next_index[node] = hint
+                self._next_index[node] = min(hint, last + 1)
                 self._send_to(node, {}, heartbeat=True, probe=True)
+
+    @staticmethod
+    def _is_news(progress: Progress, refused_index: int, next_index: int) -> bool:
+        """Of all that was under way when a message was refused, the rest is refused as well, with
+        other hints perhaps; only the answer to the present probe says anything new."""
+        return not progress.probing or refused_index == next_index - 1
 
     def answered(self, node: Node) -> None:
         """It is there; a voter is so also for check-quorum."""

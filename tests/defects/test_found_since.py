@@ -278,3 +278,30 @@ def test_o9_a_leader_that_was_started_again_appends_nothing_before_it_has_caught
     assert "new" not in str(c.nodes["A"].log[-1])
     c.settle("A", "B", "C")
     assert c.told["new"] == ["done"]
+
+
+def test_o10_a_node_with_a_long_tail_of_its_own_is_repaired(clusters):
+    """A has seven entries that nobody else has. What B sends it is refused for two reasons: what
+    continues A's own tail, and what lies beyond its end. Refusals of one kind, late, must not undo
+    what B learnt from the other: without C, B needs A, and went round in circles for ever."""
+    c = clusters.small("ours")
+    c.healthy()
+    c.cut("A", "C")
+    c.append("A", "h", "i", "j")
+    c.deliver("A", "B")
+    c.isolate("A")
+    c.append("A", *"abcdefg")
+    c.depose("A")
+    c.elect("B", "C", heard=False)
+    c.append("B", "k", "l")
+    c.depose("B")
+    c.connect("A", "B")
+    c.elect("B", "C", heard=False)  # and takes A to be where it is itself
+    c.isolate("C")
+    c.append("B", *"mnopqrstuvw")
+    assert c.log("A")[-1][0] < c.log("B")[-1][0]
+    for _ in range(20):  # as they come: all that was sent, then all the answers
+        c.beat("B")
+        c.deliver("B", "A")
+        c.deliver("A", "B")
+    assert c.log("A") == c.log("B")
