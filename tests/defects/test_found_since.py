@@ -1,4 +1,4 @@
-"""Defects of our own, found by reading after the list of stock's: docs/consensus.md, O1 and on."""
+"""Defects of our own, beyond the list of stock's: docs/consensus.md, O1 and on."""
 
 from __future__ import annotations
 
