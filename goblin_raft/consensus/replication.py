@@ -159,6 +159,8 @@ class Replication(SnapshotTransfer):
                 if index <= max(self._commit_index, self._last_applied):
                     msg = f"refusing to delete the committed entry {index}"
                     raise Fatal(msg)
+                # What this turn was going to acknowledge in an earlier term may be among them.
+                self._SyncObj__transport.withdraw("append_answer")
                 log.deleteEntriesFrom(index - first)
                 break
             fresh += 1

@@ -108,6 +108,10 @@ class Outbox(Transport):
         self.messages.append((node.id, message))
         return True
 
+    def withdraw(self, kind: str) -> None:
+        """Do not send messages of this type that have not been taken yet: they are true no more."""
+        self.messages = [sent for sent in self.messages if sent[1]["type"] != kind]
+
     def take(self) -> list[tuple[str, Message]]:
         """All that was said since the last call, in order."""
         messages, self.messages = self.messages, []

@@ -305,3 +305,26 @@ def test_o10_a_node_with_a_long_tail_of_its_own_is_repaired(clusters):
         c.deliver("B", "A")
         c.deliver("A", "B")
     assert c.log("A") == c.log("B")
+
+
+def test_o11_what_a_later_leader_removes_in_the_same_turn_is_not_acknowledged(clusters):
+    """B hears A, and C of a later term, before it has written anything: by the time that answers
+    may leave, A's entry is gone."""
+    c = clusters.ours()
+    c.healthy()
+    (index, term), clock_ms = c.log("B")[-1], int(c.clock.now_s * 1000)
+
+    def entries(term):
+        return {
+            "type": "append_entries", "term": term, "commit_index": 1, "prev_index": index,
+            "prev_term": c.log("B")[-1][1], "entries": [(b"\x01", index + 1, term)],
+            "clock_ms": clock_ms, "answer": True,
+        }  # fmt: skip
+
+    c.arrive("A", "B", entries(term))
+    c.arrive("C", "B", entries(term + 1))
+    turn = c.begin_turn("B")
+    answers = [(to, m["term"]) for to, m in turn.held if m["type"] == "append_answer"]
+    assert answers == [("C", term + 1)]
+    c.end_turn("B", turn)
+    assert c.log("B")[-1] == (index + 1, term + 1)
